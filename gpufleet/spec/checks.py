@@ -5,7 +5,7 @@ hide what is wrong elsewhere.
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from difflib import get_close_matches
 from ipaddress import IPv4Network
 from pathlib import Path as FilePath
@@ -171,7 +171,8 @@ def _mounts(data: dict[str, Any]) -> Iterator[Finding]:
 
 
 SYSTEM_FOLDERS = frozenset(
-    "bin boot dev etc home lib lib64 proc root run sbin sys tmp usr var".split()
+    {"bin", "boot", "dev", "etc", "home", "lib", "lib64", "proc", "root", "run", "sbin", "sys"}
+    | {"tmp", "usr", "var"}
 )
 
 
@@ -183,8 +184,9 @@ def _access(data: dict[str, Any]) -> Iterator[Finding]:
 
 
 RESERVED_USERS = frozenset(
-    "root daemon bin sys sync games man lp mail news uucp proxy www-data backup list irc nobody "
-    "messagebus sshd systemd-network munge slurm etcd".split()
+    {"backup", "bin", "daemon", "etcd", "games", "irc", "list", "lp", "mail", "man", "messagebus"}
+    | {"munge", "news", "nobody", "proxy", "root", "slurm", "sshd", "sync", "sys"}
+    | {"systemd-network", "uucp", "www-data"}
 )
 
 
@@ -198,7 +200,7 @@ def _expiry(data: dict[str, Any]) -> Iterator[Finding]:
         if isinstance(rule, str):
             seen.setdefault(rule, index)
         today = datetime.now(UTC).date()
-        if hasattr(expires, "isoformat") and expires < today:
+        if isinstance(expires, date) and expires < today:
             yield Finding(
                 (*path, "expires"),
                 "this suppression has ended",

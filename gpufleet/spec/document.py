@@ -135,9 +135,8 @@ class _Builder:
                 continue
             name = str(key.value)
             if name in seen:
-                self._fault(
-                    at, (*path, name), f"given twice, first in line {seen[name]}", "keep one of them"
-                )
+                message = f"given twice, first in line {seen[name]}"
+                self._fault(at, (*path, name), message, "keep one of them")
                 continue
             seen[name] = at[0]
             self._document.keys[(*path, name)] = at
@@ -199,7 +198,7 @@ def _read_date(text: str) -> tuple[Any, str]:
     return Odd(text, "a point in time"), "a point in time"
 
 
-def _read_null(text: str) -> tuple[Any, str]:
+def _read_null(_: str) -> tuple[Any, str]:
     return None, "nothing"
 
 

@@ -62,9 +62,7 @@ def problem(document: Document, error: ErrorDetails) -> Problem:
     return Problem(document.file, line, column, dotted(path), message, seen, allowed, fix)
 
 
-def _describe(
-    document: Document, path: Path, error: ErrorDetails
-) -> tuple[str, str, str, str]:
+def _describe(document: Document, path: Path, error: ErrorDetails) -> tuple[str, str, str, str]:
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
     seen = _seen(document, path, value)
     if kind in WANTED:
@@ -95,9 +93,7 @@ LIMITS = {
 }
 
 
-def _other_type(
-    document: Document, path: Path, value: Any, kind: str
-) -> tuple[str, str, str, str]:
+def _other_type(document: Document, path: Path, value: Any, kind: str) -> tuple[str, str, str, str]:
     allowed, written = WANTED[kind], document.written.get(path)
     seen = _seen(document, path, value)
     if written is None:

@@ -1,8 +1,9 @@
-"""The cluster spec: what an operator may ask for. Field descriptions are the schema's and manual's."""
+"""What an operator may ask for. The descriptions are the schema's and the manual's, too."""
 
+from dataclasses import dataclass
 from datetime import date
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 from pydantic_core import PydanticCustomError
@@ -218,7 +219,8 @@ class Preflight(Part):
     )
 
 
-class NodePlan(NamedTuple):
+@dataclass(frozen=True)
+class NodePlan:
     """One node that the spec asks for."""
 
     name: str
