@@ -6,7 +6,7 @@ other mode. So a mode is text: octal with its leading zero, or symbolic.
 
 import re
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 import yaml
 
@@ -48,5 +48,5 @@ def known_secret(path: str) -> bool:
 
 @cache
 def _secret_paths() -> tuple[re.Pattern[str], ...]:
-    text = files("gpufleet").joinpath("secret_paths.yaml").read_text()
+    text = Path(__file__).with_name("secret_paths.yaml").read_text(encoding="utf-8")
     return tuple(re.compile(row["pattern"]) for row in yaml.safe_load(text)["paths"])

@@ -1,13 +1,17 @@
 """Instance types as data: each row with its source and date. A new type is a new row."""
 
+from datetime import date as Date  # noqa: N812  a field of that name hides the class
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict
 
 FOLDER = Path(__file__).parent
+# The C loader where PyYAML has it: ten times as fast, and every command reads the catalog.
+Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class CatalogError(LookupError):
@@ -43,7 +47,7 @@ class InstanceType(BaseModel):
     nics: tuple[Nic, ...] = ()
     scratch_gb: int | None = None
     source: str
-    date: str
+    date: Date
 
 
 @cache
@@ -51,12 +55,20 @@ def load(folder: Path = FOLDER) -> dict[str, InstanceType]:
     """All types of the data files in a folder, by name."""
     found: dict[str, InstanceType] = {}
     for path in sorted(folder.glob("*.yaml")):
-        for row in yaml.safe_load(path.read_text())["instance_types"]:
+        for row in _read(path)["instance_types"]:
             itype = InstanceType.model_validate(row)
             if itype.name in found:
                 raise ValueError(f"{path}: {itype.name} is in the catalog twice")
             found[itype.name] = itype
     return found
+
+
+def _read(path: Path) -> Any:
+    loader = Loader(path.read_text(encoding="utf-8"))
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
 
 
 def names(provider: str, folder: Path = FOLDER) -> tuple[str, ...]:

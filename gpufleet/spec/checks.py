@@ -4,8 +4,8 @@ They run on the data rather than on the finished model, so that a wrong value so
 hide what is wrong elsewhere.
 """
 
+import os
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
 from difflib import get_close_matches
 from ipaddress import IPv4Network
 from pathlib import Path as FilePath
@@ -16,9 +16,22 @@ from gpufleet import catalog
 from gpufleet.filemode import known_secret, parse_mode, wider_than_private
 
 from .addresses import capacity
-from .document import Document
-from .errors import Path
-from .model import Access, Network, ScratchStorage, SharedStorage
+from .document import Document, Odd
+from .errors import Path, dotted
+from .model import (
+    Access,
+    Capacity,
+    Image,
+    Network,
+    NodeFile,
+    ScratchStorage,
+    SharedStorage,
+)
+from .providers import PROVIDERS, STRATEGIES, ProviderRow, with_defaults
+
+KINDS = frozenset(kind for row in PROVIDERS.values() for kind in row.shared_kinds)
+NO_PROVIDER = ProviderRow(stack="", shared_kinds=())
+DEFAULT_MODE: str = NodeFile.model_fields["mode"].default
 
 
 class Finding(NamedTuple):
@@ -33,11 +46,11 @@ class Finding(NamedTuple):
 
 def findings(document: Document) -> Iterator[Finding]:
     """Every fault between fields of a spec."""
-    data = document.data if isinstance(document.data, dict) else {}
-    for check in (_name, _pools, _capacity, _nodes_fit, _provider, _mounts, _access, _expiry):
+    data = with_defaults(document.data) if isinstance(document.data, dict) else {}
+    for check in (_name, _pools, _capacity, _nodes_fit, _provider, _mounts, _access, _suppressions):
         yield from check(data)
     yield from _folder(data, FilePath(document.file))
-    yield from _files(data, FilePath(document.file).parent)
+    yield from _files(document, data, FilePath(document.file).parent)
 
 
 def _name(data: dict[str, Any]) -> Iterator[Finding]:
@@ -74,7 +87,18 @@ def _pools(data: dict[str, Any]) -> Iterator[Finding]:
                 )
             seen.setdefault(name, index)
         kind = pool.get("instance_type")
-        if isinstance(kind, str) and known and kind not in known:
+        if not isinstance(kind, str):
+            continue
+        other = catalog.load().get(kind)
+        if not known and other is not None and provider in PROVIDERS:
+            yield Finding(
+                ("pools", index, "instance_type"),
+                f"a type of provider {other.provider}, not of {provider}",
+                kind,
+                f"a type of {provider}",
+                "name such a type, or change the provider",
+            )
+        if known and kind not in known:
             near = get_close_matches(kind, known, 1)
             yield Finding(
                 ("pools", index, "instance_type"),
@@ -86,30 +110,37 @@ def _pools(data: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _capacity(data: dict[str, Any]) -> Iterator[Finding]:
+    provider = data.get("provider")
+    row = PROVIDERS.get(provider) if isinstance(provider, str) else None
     for index, pool in _rows(data, "pools"):
         asked = pool.get("capacity")
         if not isinstance(asked, dict):
             continue
         path: Path = ("pools", index, "capacity")
-        strategy = asked.get("strategy", "on-demand")
-        if data.get("provider") == "local":
+        strategy = asked.get("strategy", Capacity().strategy)
+        if row is not None and not row.strategies:
             fix = "leave `capacity` out"
-            yield Finding(path, "a local cluster has no market to buy from", fix=fix)
-            continue
-        reserved = strategy in ("reservation", "block")
-        if reserved and asked.get("reservation_id") is None:
-            fix = "name the reservation: `reservation_id: cr-...`"
-            yield Finding((*path, "reservation_id"), f"needed by strategy {strategy}", fix=fix)
-        if not reserved and asked.get("reservation_id") is not None:
-            seen = str(asked["reservation_id"])
-            allowed = "reservation, block"
-            message = f"excluded by {_at(path)}.strategy, which is {strategy}"
-            fix = "change the strategy, or leave `reservation_id` out"
-            yield Finding((*path, "reservation_id"), message, seen, f"with {allowed} only", fix)
-        if strategy != "spot" and asked.get("max_price") is not None:
-            message = f"excluded by {_at(path)}.strategy, which is {strategy}"
-            fix = "change the strategy to spot, or leave `max_price` out"
-            yield Finding((*path, "max_price"), message, str(asked["max_price"]), "with spot", fix)
+            yield Finding(path, f"{provider} has no market to buy from", fix=fix)
+        elif isinstance(strategy, str) and strategy in STRATEGIES:
+            yield from _strategy(asked, path, strategy)
+
+
+def _strategy(asked: dict[str, Any], path: Path, strategy: str) -> Iterator[Finding]:
+    for name in ("reservation_id", "max_price"):
+        given = asked.get(name) is not None
+        row = STRATEGIES[strategy]
+        if name in row.needs and not given:
+            fix = f"add `{name}: ...`"
+            yield Finding((*path, name), f"needed by strategy {strategy}", fix=fix)
+        if given and name not in row.needs | row.takes:
+            fitting = [x for x, y in STRATEGIES.items() if name in y.needs | y.takes]
+            yield Finding(
+                (*path, name),
+                f"excluded by {dotted(path)}.strategy, which is {strategy}",
+                _shown(asked[name]),
+                f"with strategy {' or '.join(fitting)} only",
+                f"change the strategy, or leave `{name}` out",
+            )
 
 
 def _nodes_fit(data: dict[str, Any]) -> Iterator[Finding]:
@@ -118,7 +149,9 @@ def _nodes_fit(data: dict[str, Any]) -> Iterator[Finding]:
     if counts and len(whole) == len(counts) and sum(whole) == 0:
         yield Finding(("pools",), "the cluster has no nodes", "0", "1 or more", "raise a count")
     cidr = _dict(data, "network").get("cidr", str(Network().cidr))
-    if data.get("provider") != "local" or not isinstance(cidr, str):
+    provider = data.get("provider")
+    row = PROVIDERS.get(provider, NO_PROVIDER) if isinstance(provider, str) else NO_PROVIDER
+    if not row.keeps_addresses or not isinstance(cidr, str):
         return
     try:
         room = capacity(IPv4Network(cidr))
@@ -134,25 +167,24 @@ def _nodes_fit(data: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _provider(data: dict[str, Any]) -> Iterator[Finding]:
-    provider, image = data.get("provider"), _dict(data, "image")
-    kind = _dict(_dict(data, "storage"), "shared").get("kind", "posix")
-    if provider == "local" and image.get("id") is not None:
-        yield Finding(("image", "id"), "local nodes have no machine image", str(image["id"]),
-                      fix="leave it out")  # fmt: skip
-    if provider == "local" and kind in ("lustre", "fsx-lustre"):
-        yield Finding(("storage", "shared", "kind"), "a local cluster has no Lustre", kind,
-                      "posix", "leave it out")  # fmt: skip
-    if provider in ("aws", "baremetal") and kind == "posix":
-        allowed = "fsx-lustre" if provider == "aws" else "lustre"
-        message = f"{provider} nodes have no folder of one host in common"
-        yield Finding(("storage", "shared", "kind"), message, "posix", allowed,
-                      f"write `kind: {allowed}`")  # fmt: skip
+    provider = data.get("provider")
+    row = PROVIDERS.get(provider) if isinstance(provider, str) else None
+    if row is None:
+        return
+    for name, value in _dict(data, "image").items():
+        if name in Image.model_fields and name not in row.image_fields and value is not None:
+            message = f"means nothing to provider {provider}"
+            allowed = ", ".join(sorted(row.image_fields)) or "no field of `image`"
+            yield Finding(("image", name), message, _shown(value), allowed, "leave it out")
+    kind = _dict(_dict(data, "storage"), "shared").get("kind")
+    if isinstance(kind, str) and kind in KINDS and kind not in row.shared_kinds:
+        message = f"not what nodes of provider {provider} share"
+        allowed = ", ".join(row.shared_kinds)
+        yield Finding(("storage", "shared", "kind"), message, kind, allowed, "leave it out")
 
 
 def _mounts(data: dict[str, Any]) -> Iterator[Finding]:
-    storage = _dict(data, "storage")
-    shared = _dict(storage, "shared").get("mount", SharedStorage().mount)
-    scratch = _dict(storage, "scratch").get("mount", ScratchStorage().mount)
+    shared, scratch = _mounted(data)
     for name, mount in (("shared", shared), ("scratch", scratch)):
         taken = isinstance(mount, str) and mount.split("/")[1:2]
         if taken and taken[0] in SYSTEM_FOLDERS:
@@ -184,67 +216,95 @@ def _access(data: dict[str, Any]) -> Iterator[Finding]:
 
 
 RESERVED_USERS = frozenset(
-    {"backup", "bin", "daemon", "etcd", "games", "irc", "list", "lp", "mail", "man", "messagebus"}
-    | {"munge", "news", "nobody", "proxy", "root", "slurm", "sshd", "sync", "sys"}
-    | {"systemd-network", "uucp", "www-data"}
+    {"root", "daemon", "bin", "sys", "sync", "games", "man", "lp", "mail", "news", "uucp", "proxy"}
+    | {"www-data", "backup", "list", "irc", "nobody", "messagebus", "sshd", "systemd-network"}
+    | {"munge", "slurm", "etcd"}
 )
 
 
-def _expiry(data: dict[str, Any]) -> Iterator[Finding]:
+def _suppressions(data: dict[str, Any]) -> Iterator[Finding]:
     seen: dict[str, int] = {}
     for index, row in _rows(_dict(data, "preflight"), "suppress"):
-        rule, expires = row.get("rule"), row.get("expires")
+        rule = row.get("rule")
         path: Path = ("preflight", "suppress", index)
         if isinstance(rule, str) and rule in seen:
             yield Finding((*path, "rule"), f"suppressed by suppress[{seen[rule]}] already", rule)
         if isinstance(rule, str):
             seen.setdefault(rule, index)
-        today = datetime.now(UTC).date()
-        if isinstance(expires, date) and expires < today:
-            yield Finding(
-                (*path, "expires"),
-                "this suppression has ended",
-                str(expires),
-                "today or later",
-                "satisfy the rule, or give a new date with a reason that still holds",
-            )
 
 
-def _files(data: dict[str, Any], folder: FilePath) -> Iterator[Finding]:
+def _files(document: Document, data: dict[str, Any], folder: FilePath) -> Iterator[Finding]:
     seen: dict[str, int] = {}
+    mounts = [x for x in _mounted(data) if isinstance(x, str)]
     for index, row in _rows(data, "files"):
         path: Path = ("files", index)
-        target, source, mode = row.get("path"), row.get("source"), row.get("mode", "0644")
+        target, source, mode = row.get("path"), row.get("source"), row.get("mode")
         if isinstance(target, str):
             if target in seen:
                 yield Finding((*path, "path"), f"laid by files[{seen[target]}] as well", target)
             seen.setdefault(target, index)
+            yield from _hidden((*path, "path"), target, mounts)
         if isinstance(source, str) and source:
             yield from _source((*path, "source"), source, folder)
-        if not isinstance(mode, str):
+        if not isinstance(mode, str | None):
             continue
-        try:
-            number = parse_mode(mode)
-        except ValueError as error:
-            yield Finding((*path, "mode"), "not a file mode", mode, str(error))
-            continue
-        secret = row.get("secret") is True or (isinstance(target, str) and known_secret(target))
-        if secret and wider_than_private(number):
-            yield Finding(
-                (*path, "mode"),
-                "wider than a secret may be",
-                f"{mode} = {number:04o}",
-                "0600 or narrower",
-                'write "0400" or "0600"',
-            )
+        written = document.written.get((*path, "mode"))
+        faults = list(_mode((*path, "mode"), row, mode))
+        yield from faults
+        if mode is not None and not faults and written is not None and not written.quoted:
+            message, allowed = "a mode without quotes", "a mode in quotes"
+            yield Finding((*path, "mode"), message, mode, allowed, f'quote it: "{mode}"')
+    inside = {target: [str(x) for x in PurePosixPath(target).parents] for target in seen}
+    for target, index in seen.items():
+        folders = [x for x in inside[target] if x in seen]
+        if folders:
+            message = f"inside files[{seen[folders[0]]}].path, which is a file"
+            yield Finding(("files", index, "path"), message, target, fix="move one of them")
+
+
+def _mode(path: Path, row: dict[str, Any], mode: str | None) -> Iterator[Finding]:
+    target = row.get("path")
+    secret = row.get("secret") is True or (isinstance(target, str) and known_secret(target))
+    text = DEFAULT_MODE if mode is None else mode
+    try:
+        number = parse_mode(text)
+    except ValueError as error:
+        yield Finding(path, "not a file mode", text, str(error))
+        return
+    if secret and wider_than_private(number):
+        seen = f"no mode, which is {text}" if mode is None else f"{text} = {number:04o}"
+        message, allowed = "wider than a secret may be", "0600 or narrower"
+        yield Finding(path, message, seen, allowed, 'write mode: "0400" or "0600"')
+
+
+def _hidden(path: Path, target: str, mounts: list[str]) -> Iterator[Finding]:
+    parents = [target, *(str(x) for x in PurePosixPath(target).parents)]
+    for mount in mounts:
+        if mount in parents:
+            allowed = "a path outside the mounts of storage"
+            yield Finding(path, f"hidden by the mount {mount}", target, allowed)
 
 
 def _source(path: Path, source: str, folder: FilePath) -> Iterator[Finding]:
-    inside = PurePosixPath(source)
+    inside, allowed = PurePosixPath(source), f"a file in {folder}"
     if inside.is_absolute() or ".." in inside.parts:
-        yield Finding(path, "outside the cluster's folder", source, f"a file in {folder}")
-    elif not (folder / source).is_file():
-        yield Finding(path, "there is no such file", source, f"a file in {folder}")
+        yield Finding(path, "outside the cluster's folder", source, allowed)
+        return
+    try:
+        # A link must not be a way out of the folder either.
+        place = (folder / source).resolve(strict=True)
+    except FileNotFoundError:
+        yield Finding(path, "there is no such file", source, allowed)
+    except (OSError, ValueError) as error:
+        text = error.strerror if isinstance(error, OSError) else str(error)
+        yield Finding(path, f"cannot be read: {text}", source, allowed)
+    else:
+        if not place.is_relative_to(folder.resolve()):
+            yield Finding(path, "a link out of the cluster's folder", source, allowed)
+        elif not place.is_file():
+            yield Finding(path, "not a file", source, allowed)
+        elif not os.access(place, os.R_OK):
+            yield Finding(path, "this user may not read it", source, allowed)
 
 
 def _rows(data: dict[str, Any], key: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -259,7 +319,16 @@ def _dict(data: dict[str, Any], key: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _at(path: Path) -> str:
-    from .errors import dotted
+def _mounted(data: dict[str, Any]) -> tuple[Any, Any]:
+    """Where shared and scratch storage are mounted, as given or by default."""
+    storage = _dict(data, "storage")
+    return (
+        _dict(storage, "shared").get("mount", SharedStorage().mount),
+        _dict(storage, "scratch").get("mount", ScratchStorage().mount),
+    )
 
-    return dotted(path)
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Odd):
+        return value.text
+    return "a list" if isinstance(value, list) else str(value)

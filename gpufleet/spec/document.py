@@ -9,19 +9,35 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date
+from decimal import Decimal
 from pathlib import Path as FilePath
 from typing import Any
 
 import yaml
 
-from .errors import Path, Problem, SpecError
+from .errors import Path, Problem, SpecError, dotted
 
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # Aliases let a small file stand for a huge one; no cluster needs as many values as this.
 MOST_VALUES = 200_000
 
-PLAIN_INT = re.compile(r"-?(0|[1-9][0-9]*)")
-PLAIN_FLOAT = re.compile(r"-?(0|[1-9][0-9]*)\.[0-9]+")
+# Longer numbers are mistakes, and Python refuses to convert some of them.
+PLAIN_INT = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+PLAIN_FLOAT = re.compile(r"-?(0|[1-9][0-9]{0,17})\.[0-9]{1,18}")
+CONTROL = re.compile(
+    r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
+)
+# What the parser says, and what to do about it; the first that fits counts.
+REMEDIES = (
+    ("another document", "keep one document: remove the line `---` and what follows it"),
+    ("tab character", "indent with spaces"),
+    ("undefined alias", "write the value itself"),
+    ("mapping values are not allowed", "quote the value if it has a colon in it, or indent it"),
+    ("cannot start any token", "indent with spaces, and quote values that begin with @, ` or %"),
+    ("unexpected end of stream", "close the quotes"),
+    ("did not find expected ',' or", "close the bracket"),
+    ("exceeded maximum nesting depth", "no field is nested that deep"),
+)
 PLAIN_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -57,42 +73,59 @@ def read_document(path: FilePath) -> Document:
     """Read and parse a file; raises SpecError where there is nothing to go on with."""
     name = str(path)
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise _unreadable(name, "there is no such file") from error
+        content = path.read_bytes()
     except IsADirectoryError as error:
-        raise _unreadable(name, "this is a folder, not a file") from error
-    except PermissionError as error:
-        raise _unreadable(name, "this file may not be read") from error
+        fix = f"name the file in it, such as {path / 'cluster.yaml'}"
+        raise _refused(name, (1, 1), "this is a folder, not a file", fix) from error
+    except FileNotFoundError as error:
+        raise _refused(name, (1, 1), "there is no such file", "check the path") from error
+    except OSError as error:
+        message = f"this file cannot be read: {error.strerror}"
+        raise _refused(name, (1, 1), message, "check the path and its permissions") from error
+    try:
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise _unreadable(name, "this file is not UTF-8 text") from error
+        place = _place_of(content[: error.start].decode("utf-8", "replace"))
+        message = f"not UTF-8 text: byte {error.object[error.start]:#04x}"
+        raise _refused(name, place, message, "save the file as UTF-8") from error
     return parse_document(text, name)
 
 
 def parse_document(text: str, file: str) -> Document:
     """Parse YAML text; raises SpecError where its syntax cannot be followed."""
+    stray = CONTROL.search(text)
+    if stray:
+        message = f"not valid YAML: control character U+{ord(stray[0]):04X}"
+        raise _refused(file, _place_of(text[: stray.start()]), message, "remove it")
+    document = Document(file)
     try:
         node = yaml.compose(text, Loader=Loader)
+        if node is not None:
+            _Builder(document).build(node)
+            return document
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        message = f"not valid YAML: {error.problem or error.context}"
-        raise SpecError([Problem(file, line, column, "", message)]) from error
+        place = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        said = error.problem or error.context or "it cannot be parsed"
+        fix = next((remedy for words, remedy in REMEDIES if words in said), "")
+        raise _refused(file, place, f"not valid YAML: {said}", fix) from error
     except yaml.YAMLError as error:
-        raise SpecError([Problem(file, 1, 1, "", f"not valid YAML: {error}")]) from error
+        raise _refused(file, (1, 1), f"not valid YAML: {error}", "") from error
     except RecursionError as error:
         message = "not valid YAML: nested too deep"
-        raise SpecError([Problem(file, 1, 1, "", message)]) from error
-    if node is None:
-        raise _unreadable(file, "the file is empty")
-    document = Document(file)
-    _Builder(document).build(node)
-    return document
-
-
-def _unreadable(file: str, message: str) -> SpecError:
+        raise _refused(file, (1, 1), message, "no field is nested that deep") from error
     fix = "a cluster spec begins with `name:` and `provider:`"
-    return SpecError([Problem(file, 1, 1, "", message, fix=fix)])
+    raise _refused(file, (1, 1), "the file is empty", fix)
+
+
+def _refused(file: str, place: tuple[int, int], message: str, fix: str) -> SpecError:
+    return SpecError([Problem(file, *place, "", message, fix=fix)])
+
+
+def _place_of(before: str) -> tuple[int, int]:
+    """Line and column of what comes after this text."""
+    lines = re.split(r"\r\n|[\r\n\x85\u2028\u2029]", before)
+    return len(lines), len(lines[-1]) + 1
 
 
 class _Builder:
@@ -115,6 +148,8 @@ class _Builder:
             raise SpecError(self._document.problems)
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path, here)
+        if node.tag not in GROUP_TAGS:
+            self._tag_fault(node.tag, path, here)
         self._open.add(id(node))
         try:
             if isinstance(node, yaml.SequenceNode):
@@ -146,7 +181,7 @@ class _Builder:
         text, quoted = str(node.value), node.style in ("'", '"', "|", ">")
         kind = node.tag.removeprefix("tag:yaml.org,2002:")
         if kind not in READERS:
-            self._fault(here, path, f"tag {node.tag} is not supported", "leave the tag out")
+            self._tag_fault(node.tag, path, here)
             return text
         if quoted or kind == "str":
             self._document.written[path] = Written(text, quoted)
@@ -155,9 +190,10 @@ class _Builder:
         self._document.written[path] = Written(text, quoted=False, reading=reading)
         return value
 
-    def _fault(self, at: tuple[int, int], path: Path, message: str, fix: str) -> None:
-        from .errors import dotted
+    def _tag_fault(self, tag: str, path: Path, here: tuple[int, int]) -> None:
+        self._fault(here, path, f"tag {tag} is not supported", "leave the tag out")
 
+    def _fault(self, at: tuple[int, int], path: Path, message: str, fix: str) -> None:
         problem = Problem(self._document.file, *at, dotted(path), message, fix=fix)
         self._document.problems.append(problem)
 
@@ -173,14 +209,21 @@ class Odd:
 def _read_int(text: str) -> tuple[Any, str]:
     if PLAIN_INT.fullmatch(text):
         return int(text), f"the number {text}"
-    value = yaml.safe_load(text)
-    return Odd(text, f"the number {value}"), f"the number {value}"
+    reading = _number(text)
+    return Odd(text, reading), reading
 
 
 def _read_float(text: str) -> tuple[Any, str]:
-    value = yaml.safe_load(text)
-    reading = f"the number {value}"
-    return (float(text) if PLAIN_FLOAT.fullmatch(text) else Odd(text, reading)), reading
+    reading = _number(text)
+    return (Decimal(text) if PLAIN_FLOAT.fullmatch(text) else Odd(text, reading)), reading
+
+
+def _number(text: str) -> str:
+    """What YAML makes of a number, in words; some forms it takes for numbers are none."""
+    try:
+        return f"the number {yaml.safe_load(text)}"
+    except (ValueError, ArithmeticError):
+        return "a number that nobody can read"
 
 
 def _read_bool(text: str) -> tuple[Any, str]:
@@ -198,10 +241,13 @@ def _read_date(text: str) -> tuple[Any, str]:
     return Odd(text, "a point in time"), "a point in time"
 
 
-def _read_null(_: str) -> tuple[Any, str]:
-    return None, "nothing"
+def _read_null(text: str) -> tuple[Any, str]:
+    # A value that was forgotten must not pass for one that was left out on purpose.
+    return (None if text == "null" else Odd(text, NOTHING)), NOTHING
 
 
+NOTHING = "nothing"
+GROUP_TAGS = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
 READERS: dict[str, Any] = {
     "str": None,
     "int": _read_int,

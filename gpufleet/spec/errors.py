@@ -17,6 +17,11 @@ def dotted(path: Path) -> str:
     return text
 
 
+def excerpt(text: str, most: int = 80) -> str:
+    """The text, cut where it is longer than a reader wants to see."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 @dataclass(frozen=True)
 class Problem:
     """One thing that is wrong; line and column count from one."""
@@ -33,12 +38,18 @@ class Problem:
     def __str__(self) -> str:
         details = [
             f"{name} {text}"
-            for name, text in (("seen", self.seen), ("allowed", self.allowed), ("fix:", self.fix))
+            for name, text in (
+                ("seen", excerpt(self.seen)),
+                ("allowed", self.allowed),
+                ("fix:", self.fix),
+            )
             if text
         ]
         where = f"{self.file}:{self.line}:{self.column}: "
         path = f"{self.path}: " if self.path else ""
-        return where + path + self.message + (f" ({'; '.join(details)})" if details else "")
+        text = where + path + self.message + (f" ({'; '.join(details)})" if details else "")
+        # One line, and nothing in it that a terminal would obey.
+        return "".join(x if x.isprintable() else x.encode("unicode_escape").decode() for x in text)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON output."""

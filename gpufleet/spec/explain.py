@@ -6,9 +6,12 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from .document import Document, Odd
-from .errors import Path, Problem, dotted
+from .document import NOTHING, PLAIN_INT, Document, Odd
+from .errors import Path, Problem, dotted, excerpt
 from .model import NARROWEST, WIDEST, ClusterSpec
+
+PLACE = "an absolute path without empty parts, `.`, `..` or a slash at its end"
+ACCOUNT = "lower-case letters, digits, hyphens and underscores, at most 32"
 
 PATTERNS = {
     "name": "lower-case letters, digits and hyphens, beginning with a letter, at most 20",
@@ -19,16 +22,19 @@ PATTERNS = {
     "image.id": "ami- and the image's number",
     "image.extra_packages[]": "the name of a Debian package",
     "access.user": "lower-case letters, digits, hyphens and underscores, at most 31",
-    "storage.shared.mount": "an absolute path without empty parts or a slash at its end",
-    "storage.scratch.mount": "an absolute path without empty parts or a slash at its end",
-    "files[].path": "an absolute path without empty parts or a slash at its end",
+    "storage.shared.mount": PLACE,
+    "storage.scratch.mount": PLACE,
+    "files[].path": PLACE,
+    "files[].owner": ACCOUNT,
+    "files[].group": ACCOUNT,
 }
 
 WANTED = {
     "string_type": "text",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
-    "float_type": "a number",
+    "decimal_type": "a number",
+    "is_instance_of": "a number",
     "bool_type": "true or false",
     "date_type": "a date, YYYY-MM-DD",
     "date_from_datetime_parsing": "a date, YYYY-MM-DD",
@@ -86,6 +92,7 @@ def _describe(document: Document, path: Path, error: ErrorDetails) -> tuple[str,
 LIMITS = {
     "greater_than_equal": ("too small", "{ge} or more"),
     "greater_than": ("too small", "more than {gt}"),
+    "decimal_max_digits": ("too long", "{max_digits} digits or less"),
     "less_than_equal": ("too large", "{le} or less"),
     "string_too_short": ("too short", "{min_length} characters or more"),
     "string_too_long": ("too long", "{max_length} characters or less"),
@@ -98,15 +105,15 @@ def _other_type(document: Document, path: Path, value: Any, kind: str) -> tuple[
     seen = _seen(document, path, value)
     if written is None:
         return f"has to be {allowed}", seen, "", ""
-    if value is None:
+    if written.reading == NOTHING:
         return "has no value", seen, allowed, "give it one, or remove the key"
     if kind == "string_type" and written.reading:
-        message = f"YAML reads {written.text} as {written.reading}, not as text"
+        message = f"YAML reads {_cut(written.text)} as {_cut(written.reading)}, not as text"
         # Of a mode that YAML would misread, the leading zero is often missing as well.
         text = written.text.zfill(4) if path[-1] == "mode" else written.text
         return message, seen, allowed, f'quote it: "{text}"'
     if isinstance(value, Odd):
-        message = f"YAML reads {written.text} as {value.reading}"
+        message = f"YAML reads {_cut(written.text)} as {_cut(value.reading)}"
         plain = _plain(written.text, value.reading)
         return message, seen, allowed, f"write {plain}" if _suits(plain, kind) else ""
     if written.quoted and _suits(written.text, kind):
@@ -114,9 +121,13 @@ def _other_type(document: Document, path: Path, value: Any, kind: str) -> tuple[
     return f"has to be {allowed}", seen, "", ""
 
 
+def _cut(text: str) -> str:
+    return excerpt(text, 40)
+
+
 def _plain(text: str, reading: str) -> str:
     """What was most likely meant, in a form that everybody reads alike."""
-    digits = text.replace("_", "")
+    digits = text.replace("_", "").removeprefix("+")
     # A leading zero is padding far more often than it is octal; 0x and the like are no accident.
     return (digits.lstrip("0") or "0") if digits.isdigit() else reading.split()[-1]
 
@@ -125,15 +136,15 @@ def _suits(text: str, kind: str) -> bool:
     if kind == "bool_type":
         return text in ("true", "false")
     if kind.startswith("int"):
-        return text.lstrip("-").isdigit()
-    return kind.startswith("float") and text.replace(".", "", 1).isdigit()
+        return PLAIN_INT.fullmatch(text) is not None
+    return kind in ("decimal_type", "is_instance_of") and text.replace(".", "", 1).isdigit()
 
 
 def _seen(document: Document, path: Path, value: Any) -> str:
     written = document.written.get(path)
     if written is not None:
-        if value is None:
-            return written.text or "nothing"
+        if written.reading == NOTHING:
+            return written.text or NOTHING
         return f'"{written.text}"' if written.quoted else written.text
     if isinstance(value, dict):
         return "a group of keys"

@@ -1,12 +1,26 @@
-"""What an operator may ask for. The descriptions are the schema's and the manual's, too."""
+"""The cluster spec: what an operator may ask for.
+
+The descriptions of the fields are also those of the JSON schema and of the manual.
+"""
 
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
+
+from .providers import with_defaults
 
 Partition = Literal["inference", "training"]
 Provider = Literal["local", "aws", "baremetal"]
@@ -53,36 +67,54 @@ def _tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+OCTETS = r"[0-9]{1,3}(\.[0-9]{1,3}){3}"
 Sequence = BeforeValidator(_tuple)
 Range = Annotated[
     IPv4Network,
-    BeforeValidator(_range, json_schema_input_type=str),
+    BeforeValidator(_range),
     PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": rf"^{OCTETS}/(1[6-9]|2[0-8])$"}),
 ]
 Address = Annotated[
     IPv4Address,
-    BeforeValidator(_address, json_schema_input_type=str),
+    BeforeValidator(_address),
     PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": rf"^{OCTETS}$"}),
 ]
-Mount = Annotated[str, Field(pattern=r"^/[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*$", max_length=200)]
+# No part may be "." or "..": what looks like a path inside a folder has to be one.
+Place = Annotated[str, Field(pattern=r"^(/\.?[A-Za-z0-9_@+-][A-Za-z0-9._@+-]*)+$", max_length=200)]
+Account = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_-]{0,31}$")]
+
+
+def _money(value: Any) -> Any:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return Decimal(value) if whole else value
+
+
+Usd = Annotated[
+    Decimal,
+    Field(gt=0, max_digits=12),
+    BeforeValidator(_money),
+    WithJsonSchema({"type": "number", "exclusiveMinimum": 0}),
+]
 
 
 class Capacity(Part):
     """How the cloud is asked for a pool's machines."""
 
     strategy: Literal["on-demand", "open", "reservation", "block", "spot"] = Field(
-        "on-demand",
+        default="on-demand",
         description="on-demand: pay as you go; open: any open reservation that fits, else on "
         "demand; reservation: only the reservation named; block: the capacity block named; spot: "
         "spare capacity that can be taken back.",
     )
     reservation_id: str | None = Field(
-        None,
+        default=None,
         pattern=r"^cr-[0-9a-z]+$",
         description="The reservation or capacity block; needed by, and only by, those strategies.",
     )
-    max_price: float | None = Field(
-        None, gt=0, description="Most to pay for a spot machine, in USD an hour; only with spot."
+    max_price: Usd | None = Field(
+        default=None, description="Most to pay for a spot machine, in USD an hour; only with spot."
     )
 
 
@@ -110,15 +142,15 @@ class Network(Part):
     """The nodes' network."""
 
     cidr: Range = Field(
-        IPv4Network("10.42.1.0/24"),
+        default=IPv4Network("10.42.1.0/24"),
         description="A private IPv4 range of the cluster's own, /16 to /28, quoted. A local "
         "cluster keeps six of its addresses for itself.",
     )
     dns: Annotated[tuple[Address, ...], Sequence] = Field(
-        (), description="Name servers for the nodes; the host's own where none is given."
+        default=(), description="Name servers for the nodes; the host's own where none is given."
     )
     egress: Literal["mirrors", "none"] = Field(
-        "mirrors",
+        default="mirrors",
         description="mirrors: nodes reach name servers and web ports, as package mirrors need; "
         "none: nodes reach only each other.",
     )
@@ -127,16 +159,18 @@ class Network(Part):
 class SharedStorage(Part):
     """The file system that all nodes see."""
 
-    mount: Mount = Field("/fsx", description="Where the nodes have it.")
+    mount: Place = Field(default="/fsx", description="Where the nodes have it.")
     kind: Literal["posix", "lustre", "fsx-lustre"] = Field(
-        "posix", description="posix: a folder of the host, for local clusters only."
+        default="posix",
+        description="posix: a folder of the host, local only; fsx-lustre: aws only; lustre: "
+        "baremetal only. The provider's own where none is named.",
     )
 
 
 class ScratchStorage(Part):
     """The fast disk of each node; its content goes with the node."""
 
-    mount: Mount = Field("/scratch", description="Where the node has it.")
+    mount: Place = Field(default="/scratch", description="Where the node has it.")
 
 
 class Storage(Part):
@@ -153,20 +187,22 @@ class Storage(Part):
 class Image(Part):
     """What nodes boot from."""
 
-    suite: Literal["trixie"] = Field("trixie", description="Debian release of local nodes.")
+    suite: Literal["trixie"] = Field(default="trixie", description="Debian release of local nodes.")
     extra_packages: Annotated[
         tuple[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]+$")], ...], Sequence
-    ] = Field((), description="Debian packages that local nodes are born with.")
+    ] = Field(default=(), description="Debian packages that local nodes are born with.")
     id: str | None = Field(
-        None, pattern=r"^ami-[0-9a-f]+$", description="Machine image of cloud nodes; aws only."
+        default=None,
+        pattern=r"^ami-[0-9a-f]+$",
+        description="Machine image of cloud nodes; aws only.",
     )
 
 
 class Budget(Part):
     """What the cluster may cost."""
 
-    hourly_usd: float | None = Field(
-        None, gt=0, description="Most that the cluster may cost, in USD an hour."
+    hourly_usd: Usd | None = Field(
+        default=None, description="Most that the cluster may cost, in USD an hour."
     )
 
 
@@ -174,12 +210,12 @@ class Access(Part):
     """Who reaches the cluster, and how."""
 
     user: str = Field(
-        "fleet",
+        default="fleet",
         pattern=r"^[a-z_][a-z0-9_-]{0,30}$",
         description="The unprivileged user of every node; may use sudo.",
     )
     front_port: int = Field(
-        8400,
+        default=8400,
         ge=1024,
         le=65535,
         description="Port on this host's loopback that is kept for the fleet's front.",
@@ -189,17 +225,23 @@ class Access(Part):
 class NodeFile(Part):
     """A small file that every node is born with."""
 
-    path: Mount = Field(description="Where it lies on the node.")
+    path: Place = Field(description="Where it lies on the node.")
     source: str = Field(
         min_length=1, description="The file to take, relative to the cluster's inventory folder."
     )
     mode: str = Field(
-        "0644", description='Octal with its leading zero, quoted ("0640"), or symbolic ("u=rw").'
+        default="0644",
+        description='Octal with its leading zero, quoted ("0640"), or symbolic ("u=rw").',
     )
-    owner: str = Field("root", description="Owner on the node; has to exist in the image.")
-    group: str = Field("root", description="Group on the node; has to exist in the image.")
+    owner: Account = Field(
+        default="root", description="Owner on the node; has to exist in the image."
+    )
+    group: Account = Field(
+        default="root", description="Group on the node; has to exist in the image."
+    )
     secret: bool = Field(
-        False, description="Whether nobody but the owner may read it; true for known secrets."
+        default=False,
+        description="Whether nobody but the owner may read it; true for known secrets.",
     )
 
 
@@ -215,11 +257,11 @@ class Preflight(Part):
     """How the preflight rules are applied."""
 
     suppress: Annotated[tuple[Suppression, ...], Sequence] = Field(
-        (), description="Rules to be suppressed, each with a reason and an end."
+        default=(), description="Rules to be suppressed, each with a reason and an end."
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class NodePlan:
     """One node that the spec asks for."""
 
@@ -240,9 +282,10 @@ class ClusterSpec(Part):
         description="local: this host; aws: EC2; baremetal: machines that exist."
     )
     stack: str = Field(
-        "local-cpu",
+        default="local-cpu",
         pattern=r"^[a-z][a-z0-9-]*$",
-        description="The set of pinned versions that nodes get.",
+        description="The set of pinned versions that nodes get; local-cpu for local, current "
+        "elsewhere, where none is named.",
     )
     pools: Annotated[tuple[Pool, ...], Sequence] = Field(
         min_length=1, description="The nodes, by kind."
@@ -253,11 +296,16 @@ class ClusterSpec(Part):
     budget: Budget = Field(default_factory=Budget, description="What the cluster may cost.")
     access: Access = Field(default_factory=Access, description="Who reaches it, and how.")
     files: Annotated[tuple[NodeFile, ...], Sequence] = Field(
-        (), description="Small files that every node is born with."
+        default=(), description="Small files that every node is born with."
     )
     preflight: Preflight = Field(
         default_factory=Preflight, description="How the preflight rules are applied."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults(cls, data: Any) -> Any:
+        return with_defaults(data) if isinstance(data, dict) else data
 
     def nodes(self) -> tuple[NodePlan, ...]:
         """Every node that the spec asks for, pool by pool."""

@@ -2,9 +2,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from simnode import SIM, SimNode, Type
 
 from gpufleet.simgpu import NodeDescription, describe
+from simnode import SIM, SimNode, Type
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from simnode import Type
 
 from gpufleet.simgpu import UnknownModelError, describe
+from simnode import Type
 
 
 def test_same_node_same_gpus() -> None:

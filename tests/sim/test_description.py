@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simnode import SIM
 
 from gpufleet.simgpu import (
     DescriptionError,
@@ -21,6 +20,7 @@ from gpufleet.simgpu import (
     parse,
 )
 from gpufleet.simgpu.keys import GPU_KEYS, LINK_KEYS, SWITCH_KEYS, SYSTEM_KEYS
+from simnode import SIM
 
 counts = st.integers(0, 2**31 - 1)
 mib = st.integers(0, 10_000)

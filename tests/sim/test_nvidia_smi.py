@@ -8,9 +8,9 @@ import sys
 from dataclasses import replace
 
 import pytest
-from simnode import ANSWER_S, SIM, SimNode
 
 from gpufleet.simgpu import Link, NodeDescription, Process
+from simnode import ANSWER_S, SIM, SimNode
 
 BANNER = "gpufleet SIMULATED GPUs"
 

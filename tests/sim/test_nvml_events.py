@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pynvml
 import pytest
-from simnode import NvmlCallError, Session, SimNode
 
 from gpufleet.simgpu import NodeDescription
+from simnode import NvmlCallError, Session, SimNode
 
 XID = pynvml.nvmlEventTypeXidCriticalError
 DOUBLE_BIT = pynvml.nvmlEventTypeDoubleBitEccError

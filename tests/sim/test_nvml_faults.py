@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pynvml
 import pytest
-from simnode import ANSWER_S, NvmlCallError, SimNode
 
 from gpufleet.simgpu import NodeDescription
+from simnode import ANSWER_S, NvmlCallError, SimNode
 
 BLOCKED_S = 0.3
 """How long a call must stay without an answer to count as hanging."""

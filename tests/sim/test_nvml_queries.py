@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pynvml
 import pytest
-from simnode import NvmlCallError, Session, SimNode
 
 from gpufleet.simgpu import Link, NodeDescription, Process
+from simnode import NvmlCallError, Session, SimNode
 
 MIB = 1024 * 1024
 

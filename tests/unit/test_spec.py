@@ -1,6 +1,7 @@
 """A right spec is read as it was meant."""
 
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any, get_args
@@ -18,6 +19,8 @@ from gpufleet.spec.addresses import capacity
 from gpufleet.spec.document import parse_document
 from gpufleet.spec.explain import PATTERNS
 from gpufleet.spec.load import build_spec
+from gpufleet.spec.model import Capacity
+from gpufleet.spec.providers import PROVIDERS, STRATEGIES
 
 WHOLE = """\
 name: c
@@ -82,7 +85,7 @@ def test_spec_with_everything_is_read(folder: Path) -> None:
 
 
 def test_schema_accepts_what_the_model_accepts(folder: Path) -> None:
-    data = yaml.load(whole(), Loader=yaml.BaseLoader)
+    data = yaml.load(whole(), Loader=yaml.BaseLoader)  # all scalars stay text
     for pool in data["pools"]:
         pool["count"] = int(pool["count"])
     data["budget"]["hourly_usd"] = 12
@@ -111,8 +114,7 @@ def test_every_pattern_is_explained_in_words() -> None:
 def test_spec_is_in_the_folder_of_its_name(tmp_path: Path) -> None:
     path = tmp_path / "other/cluster.yaml"
     path.parent.mkdir()
-    pool = "{name: a, partition: training, instance_type: sim.cpu, count: 1}"
-    path.write_text(f"name: c\nprovider: local\npools: [{pool}]\n")
+    path.write_text(whole().split("files:")[0])
     with pytest.raises(SpecError, match="not the name of the folder"):
         load_spec(path)
 
@@ -135,6 +137,45 @@ def test_small_file_cannot_stand_for_a_huge_one() -> None:
     )
     with pytest.raises(SpecError, match="aliases"):
         parse_document(text, "c.yaml")
+
+
+def test_place_of_a_byte_that_is_no_text_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_bytes(b"name: c\nstack: \xe9\n")
+    with pytest.raises(SpecError, match=r"x\.yaml:2:8: not UTF-8 text: byte 0xe9"):
+        load_spec(path)
+
+
+@pytest.mark.parametrize("name", ["absent/x.yaml", "a" * 300, "file/x.yaml"])
+def test_path_that_leads_nowhere_is_a_problem_and_no_crash(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SpecError):
+        load_spec(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("provider", "stack", "kind"),
+    [("local", "local-cpu", "posix"), ("aws", "current", "fsx-lustre"),
+     ("baremetal", "current", "lustre")],
+)  # fmt: skip
+def test_defaults_are_those_of_the_provider(provider: str, stack: str, kind: str) -> None:
+    kinds = {"local": "sim.cpu"}
+    pool = {"name": "a", "partition": "training", "count": 1,
+            "instance_type": kinds.get(provider, "p5en.48xlarge")}  # fmt: skip
+    spec = ClusterSpec.model_validate({"name": "c", "provider": provider, "pools": [pool]})
+    assert (spec.stack, spec.storage.shared.kind) == (stack, kind)
+
+
+def test_every_choice_of_the_model_has_its_row() -> None:
+    assert set(PROVIDERS) == set(get_args(ClusterSpec.model_fields["provider"].annotation))
+    strategies = {name for row in PROVIDERS.values() for name in row.strategies}
+    assert set(STRATEGIES) == set(get_args(Capacity.model_fields["strategy"].annotation))
+    assert strategies <= set(STRATEGIES)
+
+
+def test_money_is_exact() -> None:
+    text = WHOLE.replace("hourly_usd: 12", "hourly_usd: 98.40").split("files:")[0]
+    assert build_spec(parse_document(text, "c.yaml")).budget.hourly_usd == Decimal("98.40")
 
 
 def test_range_of_a_local_cluster_keeps_six_addresses() -> None:
