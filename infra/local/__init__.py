@@ -1,0 +1,1 @@
+"""The local provider: full Debian machines in namespaces of one Linux host."""

@@ -1,0 +1,88 @@
+"""Files that must be whole or absent, whatever dies in between."""
+
+import fcntl
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+def write_atomic(path: Path, content: str | bytes, mode: int = 0o644) -> None:
+    """Write a file so that a reader, now or after a crash, sees the old or the new one whole."""
+    data = content.encode() if isinstance(content, str) else content
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            os.fchmod(stream.fileno(), mode)
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, value: Any, mode: int = 0o600) -> None:
+    """Write JSON atomically; state files are private unless said otherwise."""
+    write_atomic(path, json.dumps(value, indent=2, sort_keys=True) + "\n", mode)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The JSON object at `path`, or None where there is none or it was never finished."""
+    try:
+        value = json.loads(path.read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+@contextmanager
+def locked_folder(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on an existing folder: no lock file to leave behind."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock of the kernel's; it ends with the process, however that dies."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a folder whatever modes its entries have; absent is fine, a mount inside is not."""
+    try:
+        device = path.lstat().st_dev
+    except FileNotFoundError:
+        return
+    _remove(path, device)
+
+
+def _remove(path: Path, device: int) -> None:
+    # Symbolic links are never followed, and nothing on another file system is ever touched:
+    # a bind mount left under a node's folder must not cost the data behind it.
+    entries = list(os.scandir(path))
+    for entry in entries:
+        info = entry.stat(follow_symlinks=False)
+        if info.st_dev != device:
+            raise OSError(f"{entry.path} is a mount of another file system; not removed")
+        if stat.S_ISDIR(info.st_mode):
+            _remove(Path(entry.path), device)
+        else:
+            Path(entry.path).unlink()
+    path.rmdir()
