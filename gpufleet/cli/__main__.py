@@ -1,0 +1,6 @@
+"""`python -m gpufleet.cli`."""
+
+from .app import main
+
+if __name__ == "__main__":
+    main()
