@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-def write_atomic(path: Path, content: str, mode: int) -> None:
+def write_atomic(path: Path, content: str | bytes, mode: int = 0o644) -> None:
     """Replace the file at `path` by one with this content and exactly this mode.
 
     The folder must exist. On any error the old file is as it was and nothing is left beside it.
     """
-    data = content.encode()
+    data = content.encode() if isinstance(content, str) else content
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .fleet import Fleet, FleetNode
-from .ssh import command
+from .ssh import command, explain
 
 DEADLINE = 10.0
 SCRIPT = """\
@@ -88,8 +88,9 @@ def _ask(fleet: Fleet, node: FleetNode) -> NodeState:
     except subprocess.TimeoutExpired:
         return NodeState(node, problem=f"no answer within {DEADLINE:g} s")
     if done.returncode == 255:
-        reason = done.stderr.strip().splitlines()[-1:] or ["no message"]
-        return NodeState(node, problem=f"unreachable: {reason[0]}")
+        last = done.stderr.strip().splitlines()[-1:] or ["no message"]
+        reason = (explain(fleet, done.stderr) or last)[0]
+        return NodeState(node, problem=f"unreachable: {reason}")
     return judge(node, done.stdout)
 
 

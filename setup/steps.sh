@@ -9,9 +9,13 @@ setpriv=util-linux nsenter=util-linux /usr/include/stdio.h=libc6-dev
 /etc/ssl/certs/ca-certificates.crt=ca-certificates
 "
 
+# What tests compare with and talk to; only for the dev lock.
+gpufleet_test_needs="scontrol=slurm-client /usr/sbin/sshd=openssh-server"
+
 missing_packages() {
-    local pair found=""
-    for pair in $gpufleet_needs; do
+    local pair found="" needs=$gpufleet_needs
+    [ "$gpufleet_lock" != dev ] || needs="$needs $gpufleet_test_needs"
+    for pair in $needs; do
         case ${pair%%=*} in
             /*) [ -e "${pair%%=*}" ] && continue ;;
             *) command -v "${pair%%=*}" > /dev/null && continue ;;
@@ -32,6 +36,13 @@ install_packages() {
         return 1
     }
     apt update
+    # Nothing that comes with a package is started: tools are wanted, not services.
+    local policy=/usr/sbin/policy-rc.d
+    if [ ! -e "$policy" ]; then
+        printf '#!/bin/sh\nexit 101\n' > "$policy"
+        chmod 755 "$policy"
+        trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+    fi
     # shellcheck disable=SC2086  # a list of names
     apt install -y --no-install-recommends $1
 }

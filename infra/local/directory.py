@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpufleet.atomic import write_atomic
 from gpufleet.paths import state_dir
 
 from .cgroup import MachineGroup
 from .command import HostError, run
-from .files import write_atomic
 from .network import NetworkSpec
 
 BEGIN = "# begin gpufleet nodes"

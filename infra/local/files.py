@@ -1,4 +1,4 @@
-"""Files that must be whole or absent, whatever dies in between."""
+"""State files of local fleets, and the removal of what they describe."""
 
 import fcntl
 import json
@@ -9,22 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-
-def write_atomic(path: Path, content: str | bytes, mode: int = 0o644) -> None:
-    """Write a file so that a reader, now or after a crash, sees the old or the new one whole."""
-    data = content.encode() if isinstance(content, str) else content
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            os.fchmod(stream.fileno(), mode)
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+from gpufleet.atomic import write_atomic
 
 
 def write_json(path: Path, value: Any, mode: int = 0o600) -> None:
@@ -39,17 +24,6 @@ def read_json(path: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, json.JSONDecodeError):
         return None
     return value if isinstance(value, dict) else None
-
-
-@contextmanager
-def locked_folder(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on an existing folder: no lock file to leave behind."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

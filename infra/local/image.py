@@ -10,10 +10,11 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from gpufleet.atomic import write_atomic
 from gpufleet.paths import cache_dir
 
 from .command import run
-from .files import locked, remove_tree, write_atomic, write_json
+from .files import locked, remove_tree, write_json
 
 # Raised when the recipe below changes in a way that its data does not show.
 RECIPE = 1

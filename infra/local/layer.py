@@ -10,7 +10,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from .files import write_atomic
+from gpufleet.atomic import write_atomic
 
 
 @dataclass(frozen=True)

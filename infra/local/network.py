@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from gpufleet.atomic import locked_folder
+
 from .command import run
-from .files import locked_folder, read_json, write_json
+from .files import read_json, write_json
 
 BRIDGE = "br0"
 FORWARDING = Path("/proc/sys/net/ipv4/ip_forward")

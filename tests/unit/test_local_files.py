@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gpufleet.atomic import write_atomic
 from infra.local.directory import Entry, hosts_block, with_block
-from infra.local.files import read_json, remove_tree, write_atomic, write_json
+from infra.local.files import read_json, remove_tree, write_json
 from infra.local.layer import BirthFile, Layer
 from infra.local.resolver import nameservers
 
