@@ -2,12 +2,13 @@
 
 import ipaddress
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gpufleet.paths import state_root
 
+from .facts import FactError
 from .hosttool import output
 from .local_network import uplink_name
 from .localgroups import Neighbour, Ranges
@@ -28,13 +29,13 @@ def ranges() -> Ranges:
 def neighbours(
     addresses: Iterable[Mapping[str, Any]],
     routes: Iterable[Mapping[str, Any]],
-    fleets: Mapping[str, Iterable[str]],
+    fleets: Mapping[str, Sequence[str]],
 ) -> list[Neighbour]:
     """Ranges in use, each once, from what `ip -json` prints and the ranges of known fleets.
 
     A fleet's own uplink is left out where the fleet itself is listed: its range covers the link.
     """
-    uplinks = {uplink_name(name) for name in fleets}
+    uplinks = {uplink_name(name) for name, networks in fleets.items() if networks}
     found: list[Neighbour] = []
     for link in addresses:
         for entry in link.get("addr_info", []):
@@ -60,20 +61,31 @@ def fleets() -> dict[str, list[str]]:
     A running fleet's range is read off the bridge in its namespace; for one that only has state,
     the smallest range around the addresses it has given to its nodes stands in.
     """
-    found: dict[str, list[str]] = {}
-    for name in _namespaced_fleets():
-        links = json.loads(output(["ip", "-n", PREFIX + name, "-json", "-4", "address"]) or "[]")
-        found[name] = [
-            f"{entry['local']}/{entry['prefixlen']}"
-            for link in links
-            if link["ifname"] not in ("lo", "uplink")
-            for entry in link.get("addr_info", [])
-        ]
+    found = {name: _bridged(name) for name in _namespaced_fleets()}
     for record in sorted(state_root().glob("*/addresses.json")):
-        given = json.loads(record.read_text())
+        try:
+            given = json.loads(record.read_text())
+        except FileNotFoundError:
+            continue  # taken down while it was looked at
         if given and not found.get(record.parent.name):
             found[record.parent.name] = [str(covering(given.values()))]
     return found
+
+
+def _bridged(name: str) -> list[str]:
+    """Ranges on the bridge of a fleet's namespace; none where it was taken down meanwhile."""
+    try:
+        text = output(["ip", "-n", PREFIX + name, "-json", "-4", "address", "show"])
+    except FactError:
+        if name in _namespaced_fleets():
+            raise
+        return []
+    return [
+        f"{entry['local']}/{entry['prefixlen']}"
+        for link in json.loads(text or "[]")
+        if link["ifname"] not in ("lo", "uplink")
+        for entry in link.get("addr_info", [])
+    ]
 
 
 def covering(addresses: Iterable[str]) -> ipaddress.IPv4Network:
@@ -87,15 +99,17 @@ def covering(addresses: Iterable[str]) -> ipaddress.IPv4Network:
 def _namespaced_fleets() -> list[str]:
     if not NAMESPACES.is_dir():
         return []
-    device = NAMESPACES.stat().st_dev
-    names = []
-    for path in sorted(NAMESPACES.iterdir()):
-        name = path.name.removeprefix(PREFIX)
-        # A name with a further dot is a node's. One on the folder's own device is the plain file
-        # that is left of a namespace when its host was cut off.
-        if path.name.startswith(PREFIX) and "." not in name and path.stat().st_dev != device:
-            names.append(name)
-    return names
+    names = (path.name.removeprefix(PREFIX) for path in NAMESPACES.glob(f"{PREFIX}*"))
+    # A name with a further dot is a node's.
+    return sorted(name for name in names if "." not in name and _is_namespace(PREFIX + name))
+
+
+def _is_namespace(entry: str) -> bool:
+    """Not so for the plain file that is left of a namespace when its host was cut off."""
+    try:
+        return (NAMESPACES / entry).stat().st_dev != NAMESPACES.stat().st_dev
+    except FileNotFoundError:
+        return False
 
 
 def _network(text: str) -> str:

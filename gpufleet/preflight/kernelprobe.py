@@ -28,9 +28,11 @@ OVERLAY = (
     "mount -t overlay none -o lowerdir=/tmp/lower,upperdir=/tmp/upper,workdir=/tmp/work /tmp/merged"
 )
 
-# feature -> the tool that tries it, its command in the namespace, what it reads
+NAMESPACES = "network namespaces"
+# feature -> the command that tries it in a fresh namespace, and what that reads. The first entry
+# is what the others need.
 NETWORK_TRIALS: dict[str, tuple[list[str], str | None]] = {
-    "network namespaces": (["true"], None),
+    NAMESPACES: (["true"], None),
     "veth pairs": (
         ["ip", "link", "add", "gfprobe0", "type", "veth", "peer", "name", "gfprobe1"],
         None,
@@ -46,7 +48,11 @@ def kernel(ask: Ask = ask, euid: int | None = None) -> Kernel:
         raise FactError("kernel features can be tried by root only")
     probes = {"overlayfs": _try(ask, ["--mount", "--propagation", "private"], _overlay())}
     for feature, (words, given) in NETWORK_TRIALS.items():
-        probes[feature] = _try(ask, ["--net"], words, given)
+        base = probes.get(NAMESPACES)
+        if base is not None and not base.works:
+            probes[feature] = Probe(None, f"needs {NAMESPACES} to be tried")
+        else:
+            probes[feature] = _try(ask, ["--net"], words, given)
     return Kernel(os.uname().release, probes)
 
 

@@ -22,6 +22,7 @@ class DiskRoom(Rule):
         "A disk that runs full while nodes are made leaves a fleet half made and a host in "
         "trouble. Nodes that are there already are not counted again."
     )
+    look = "df -h /var/lib ~"
     fix = "Free disk space, ask for fewer nodes, or move GPUFLEET_STATE and GPUFLEET_CACHE."
     providers = frozenset({"local"})
     needs = (Disk, OwnFleet)
@@ -62,6 +63,7 @@ class MemoryRoom(Rule):
         "Nodes are real machines with a systemd of their own. A host that runs out of memory "
         "kills processes at will, on nodes and off them. Nodes that run are not counted again."
     )
+    look = "grep MemAvailable /proc/meminfo"
     fix = "Ask for fewer nodes, or use a host with more memory."
     providers = frozenset({"local"})
     needs = (Memory, OwnFleet)

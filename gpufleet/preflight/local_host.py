@@ -21,6 +21,7 @@ class Root(Rule):
     level: ClassVar[Level] = "error"
     title = "gpufleet runs as root"
     why = "Network namespaces, overlay mounts and machines can be made by root only."
+    look = "id -u"
     fix = "Run the same command with sudo."
     providers = LOCAL
     needs = (Identity,)
@@ -49,6 +50,15 @@ class KernelFeatures(Rule):
         "bridge by a veth pair, with its traffic masqueraded by nft. Kernels of small virtual "
         "machines and containers often lack one of these. Each is tried out in a namespace that "
         "vanishes with the trial, so what is judged is what works, not what is configured."
+    )
+    look = (
+        "unshare --mount --propagation private sh -c 'mount -t tmpfs none /tmp && cd /tmp && "
+        "mkdir l u w m && mount -t overlay none -o lowerdir=l,upperdir=u,workdir=w m'\n"
+        "unshare --net ip link add gfprobe0 type veth peer name gfprobe1\n"
+        "unshare --net ip link add gfprobe0 type bridge\n"
+        "unshare --net nft 'add table ip t; "
+        "add chain ip t c { type nat hook postrouting priority 100; }; "
+        "add rule ip t c masquerade'"
     )
     fix = (
         "Use a distribution kernel; inside a container, run on the host itself or give the "
@@ -91,6 +101,7 @@ class UnifiedCgroups(Rule):
         "What belongs to a node is decided by its control group in the v2 hierarchy; systemd "
         "inside the node needs that hierarchy too. It may stand alone or beside v1 hierarchies."
     )
+    look = "grep cgroup2 /proc/mounts"
     fix = (
         "Mount cgroup2 at /sys/fs/cgroup (boot with systemd.unified_cgroup_hierarchy=1) or at "
         "/sys/fs/cgroup/unified; in a container, mount it writable."
@@ -119,6 +130,7 @@ class HostTools(Rule):
     level: ClassVar[Level] = "error"
     title = "the tools that make and reach nodes are installed"
     why = "A tool that is missing would be noticed half way, with a fleet half made."
+    look = "command -v systemd-nspawn debootstrap nft ip ssh ssh-keygen nsenter unshare"
     fix = "Run `make up`, which installs what is missing, or install the packages it names."
     providers = LOCAL
     needs = (Tools,)
@@ -147,6 +159,7 @@ class StateFilesystem(Rule):
         "The changes of every node lie in the state folder as the upper layer of an overlay. "
         "Network file systems, FAT and another overlay (the root of most containers) cannot be one."
     )
+    look = "findmnt --target /var/lib --output TARGET,FSTYPE,OPTIONS"
     fix = "Set GPUFLEET_STATE to a folder on a local ext4, xfs or btrfs file system."
     providers = LOCAL
     needs = (Disk,)
@@ -185,6 +198,7 @@ class NoRealGpus(Rule):
         "GPUs of local nodes are simulated. On a host with real ones it is easy to believe that "
         "they are at work; they are neither used nor touched."
     )
+    look = "find /dev -maxdepth 1 -name 'nvidia[0-9]*'"
     fix = "Use provider baremetal for real GPUs, or suppress this rule with a reason."
     providers = LOCAL
     needs = (RealGpus,)

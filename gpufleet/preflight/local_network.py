@@ -35,6 +35,7 @@ class RangeFree(Rule):
         "Two networks with the same addresses on one host make one of them unreachable: the "
         "host's own network, a VPN, or another local fleet."
     )
+    look = "ip -4 route show table all\nip netns list"
     fix = "Choose another network.cidr; any private range that is not listed by `ip route` will do."
     providers = LOCAL
     needs = (Ranges,)
@@ -72,6 +73,7 @@ class FrontPortFree(Rule):
         "The fleet's front is reached by this port of the host. Held by another program, that "
         "program would get the requests. A process in the cluster's own control group may hold it."
     )
+    look = "ss -ltnp"
     fix = "Choose another access.front_port, or end the program that holds the port."
     providers = LOCAL
     needs = (FrontPort,)
@@ -105,6 +107,7 @@ class ForwardingAllowed(Rule):
         "rules say. Docker and most firewall front ends drop forwarded packets that they do not "
         "know, so nodes would wait for package mirrors until they time out."
     )
+    look = "nft list chains"
     fix = (
         "Accept the fleet's interfaces in that firewall (they are named gf- and eight digits), "
         "or set network.egress to none."
@@ -148,6 +151,7 @@ class NamesResolve(Rule):
         "Nodes ask the host's name servers. One on the host's loopback (a local cache) cannot be "
         "reached from a node, and one inside the cluster's range would be looked for among nodes."
     )
+    look = "cat /etc/resolv.conf"
     fix = "Name servers under network.dns that the host can reach, by IPv4 address."
     providers = LOCAL
     needs = (Resolver,)

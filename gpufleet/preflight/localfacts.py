@@ -1,6 +1,7 @@
 """Find out what the rules for local fleets want to know about this host. Changes nothing."""
 
 import os
+import re
 import shutil
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 DEADLINE = 5.0
 CGROUP = Path("/sys/fs/cgroup")
+# The kernel writes blanks and backslashes of mount points this way.
+OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 def gather_local_facts(spec: "ClusterSpec", deadline: float = DEADLINE) -> Facts:
@@ -100,7 +103,7 @@ def filesystem_of(path: Path, mountinfo: str) -> str:
     best, kind = -1, "unknown"
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
-        mounted = Path(before.split()[4].encode().decode("unicode_escape"))
+        mounted = Path(OCTAL.sub(lambda x: chr(int(x[1], 8)), before.split()[4]))
         if path.is_relative_to(mounted) and len(mounted.parts) >= best:
             best, kind = len(mounted.parts), after.split()[0]
     return kind

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
+from textwrap import indent
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from .facts import FactGroup, Facts
@@ -90,6 +91,8 @@ class Rule(ABC):
     title: ClassVar[str]
     why: ClassVar[str]
     """Why the rule exists: what goes wrong without it."""
+    look: ClassVar[str]
+    """Shell commands, one a line, that show the facts by hand and change nothing."""
     fix: ClassVar[str]
     """How to make it pass."""
     providers: ClassVar[frozenset[str]] = EVERY_PROVIDER
@@ -118,6 +121,7 @@ class Rule(ABC):
         return (
             f"{self.id} ({self.level}): {self.title}\n\n"
             f"Why: {self.why}\n\n"
+            f"See it by hand:\n{indent(self.look, '    ')}\n\n"
             f"Fix: {self.fix}\n\n"
             f"Providers: {providers}\nFacts: {facts}\nMore: {self.doc}\n"
         )

@@ -18,6 +18,7 @@ class SuppressionNames(Rule):
     level: ClassVar[Level] = "error"
     title = "every suppression names a rule and a reason"
     why = "A misspelt suppression suppresses nothing, and nobody notices."
+    look = "sed -n '/^preflight:/,$p' inventories/local/cluster.yaml"
     fix = "Write the id as reports show it, with a reason that a colleague understands."
     needs = (RuleNames,)
     suppressible = False
@@ -64,6 +65,7 @@ class SuppressionsCurrent(Rule):
         "A suppression holds to the end of its last day, UTC. After it the rule counts again, and "
         "the dead entry would only mislead its reader."
     )
+    look = "sed -n '/^preflight:/,$p' inventories/local/cluster.yaml\ndate -u +%F"
     fix = "Remove the entry, or set a new date after looking at the rule again."
     needs = (Clock, RuleNames)
     suppressible = False

@@ -1,4 +1,4 @@
-"""Setup finds what is there, asks for what is missing, and never takes half made things for whole."""
+"""Setup finds what is there, asks for what is missing, never takes half for whole."""
 
 import os
 import subprocess
