@@ -25,17 +25,22 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-spec_app = typer.Typer(help="The cluster spec itself.", no_args_is_help=True)
+spec_app = typer.Typer(help="About the cluster spec itself.", no_args_is_help=True)
 app.add_typer(spec_app, name="spec")
 
-app.command("check")(checking.check)
-app.command("explain")(checking.explain)
-app.command("plan")(operating.plan)
-app.command("up")(operating.up)
-app.command("down")(operating.down)
-app.command("status")(nodes.status)
-app.command("ssh", context_settings={"allow_interspersed_args": False})(nodes.ssh)
-spec_app.command("schema")(checking.schema)
+# In the order in which they are first needed; the short texts have to fit the list.
+app.command("check", short_help="Check a spec, and what is to carry it")(checking.check)
+app.command("plan", short_help="Say what `up` would change; touches nothing")(operating.plan)
+app.command("up", short_help="Bring a cluster to its spec; run it again any time")(operating.up)
+app.command("status", short_help="Show every node as it is now")(nodes.status)
+app.command(
+    "ssh",
+    short_help="Open a shell on a node, or run a command there",
+    context_settings={"allow_interspersed_args": False},
+)(nodes.ssh)
+app.command("down", short_help="Remove a cluster with all its data")(operating.down)
+app.command("explain", short_help="Explain a preflight rule")(checking.explain)
+spec_app.command("schema", short_help="Print the JSON schema of cluster.yaml")(checking.schema)
 
 
 def _version(asked: bool) -> None:
@@ -67,4 +72,4 @@ def common(
 
 def main() -> None:
     """Entry point of the `gpufleet` command."""
-    app()
+    app(prog_name="gpufleet")

@@ -13,7 +13,7 @@ from .exits import Exit, emit_json, err, fail, out
 
 
 def status(cluster: Cluster, as_json: Json = False) -> None:
-    """Show every node as it is now: reachable, since when, memory, GPUs.
+    """Show every node as it is now: reachable, since when, with which GPUs.
 
     Asks all nodes at once over SSH, each within a few seconds; a node that does not answer is
     shown as such. Exit code 1 when any node is not well.
@@ -86,8 +86,8 @@ def ssh(
 def print_nodes(fleet: Fleet) -> None:
     """Print what the contract says of each node."""
     table = Table(box=None, pad_edge=False)
-    for column in ("node", "address", "partition", "type", "GPUs", "id"):
-        table.add_column(column)
+    for column in ("node", "address", "partition", "type", "GPUs"):
+        table.add_column(column, no_wrap=True)
     for node in fleet.nodes:
         gpus: Any = f"{len(node.gpus)} x {node.gpus[0].model}" if node.gpus else "none"
         table.add_row(
@@ -96,7 +96,6 @@ def print_nodes(fleet: Fleet) -> None:
             node.partition,
             node.instance_type,
             gpus,
-            node.provider_id,
         )
     out.print(table)
 

@@ -20,7 +20,7 @@ LEGACY_TABLES = Path("/proc/net/ip_tables_names")
 
 def forwarding(uplink: str) -> Forwarding:
     """Chains that drop by default. Raises FactError where the rules cannot be listed."""
-    gates = nft_gates(json.loads(output(["nft", "-json", "list", "ruleset"])), uplink)
+    gates = nft_gates(json.loads(output(["nft", "--json", "list", "ruleset"])), uplink)
     if LEGACY_TABLES.exists() and "filter" in LEGACY_TABLES.read_text().split():
         if shutil.which("iptables-legacy") is None:
             raise FactError("old iptables rules are loaded, and iptables-legacy is not installed")
@@ -29,7 +29,7 @@ def forwarding(uplink: str) -> Forwarding:
 
 
 def nft_gates(ruleset: Mapping[str, Any], uplink: str) -> list[Gate]:
-    """Gates in what `nft -json list ruleset` prints, seen from the interface `uplink`."""
+    """Gates in what `nft --json list ruleset` prints, seen from the interface `uplink`."""
     entries = ruleset.get("nftables", [])
     chains = [entry["chain"] for entry in entries if "chain" in entry]
     rules = [entry["rule"] for entry in entries if "rule" in entry]

@@ -113,14 +113,13 @@ class UnifiedCgroups(Rule):
         """Fails without v2, and where it is read-only."""
         cgroups = facts.get(Cgroups)
         allowed = "cgroup2 at /sys/fs/cgroup or /sys/fs/cgroup/unified, writable"
+        fix = f"mount it so; {self.doc} says how"
         if cgroups.layout not in ("unified", "hybrid"):
             seen = "cgroup v1 only" if cgroups.layout == "v1" else "no cgroup hierarchy"
-            yield Finding("host", "there is no cgroup v2 hierarchy", seen, allowed, self.fix)
+            yield Finding("host", "there is no cgroup v2 hierarchy", seen, allowed, fix)
         elif not cgroups.writable:
             seen = f"{cgroups.path} is read-only"
-            yield Finding(
-                "host", "the cgroup v2 hierarchy cannot be written", seen, allowed, self.fix
-            )
+            yield Finding("host", "the cgroup v2 hierarchy cannot be written", seen, allowed, fix)
 
 
 class HostTools(Rule):

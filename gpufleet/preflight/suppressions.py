@@ -35,7 +35,7 @@ class SuppressionNames(Rule):
                     "there is no such rule",
                     repr(entry.rule),
                     f"{near!r} or another rule id" if near else "a rule id",
-                    f"write {near}" if near else "list the rules with `gpufleet explain`",
+                    f"write {near}" if near else "take the id of a rule from `gpufleet check`",
                 )
             elif entry.rule not in names.suppressible:
                 yield Finding(
