@@ -65,12 +65,17 @@ def gather_local_facts(spec: "ClusterSpec", deadline: float = DEADLINE) -> Facts
 def cgroups(root: Path = CGROUP) -> Cgroups:
     """The layout of control groups below their usual mount point."""
     if (root / "cgroup.controllers").exists():
-        return Cgroups("unified", str(root), os.access(root, os.W_OK))
+        return Cgroups("unified", str(root), not _read_only(root))
     if (root / "unified/cgroup.controllers").exists():
-        return Cgroups("hybrid", str(root / "unified"), os.access(root / "unified", os.W_OK))
+        return Cgroups("hybrid", str(root / "unified"), not _read_only(root / "unified"))
     if any(root.glob("*/cgroup.procs")):
         return Cgroups("v1", str(root), False)
     return Cgroups("none", str(root), False)
+
+
+def _read_only(path: Path) -> bool:
+    """Whether the file system is mounted read-only, whoever asks."""
+    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
 def tools() -> Tools:
@@ -94,7 +99,7 @@ def place(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> Place:
         filesystem_of(present.resolve(), mountinfo.read_text()),
         present.stat().st_dev,
         numbers.f_bavail * numbers.f_frsize // 2**20,
-        bool(numbers.f_flag & os.ST_RDONLY),
+        _read_only(present),
     )
 
 

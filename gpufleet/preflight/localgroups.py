@@ -34,7 +34,10 @@ class Kernel(FactGroup):
 
 @dataclass(frozen=True)
 class Cgroups(FactGroup):
-    """How control groups are laid out: unified (v2 alone), hybrid (v2 beside v1), v1 or none."""
+    """How control groups are laid out: unified (v2 alone), hybrid (v2 beside v1), v1 or none.
+
+    `path` is where the v2 hierarchy is mounted; `writable`, whether it is mounted so.
+    """
 
     name: ClassVar[str] = "cgroups"
     layout: Literal["unified", "hybrid", "v1", "none"]

@@ -93,7 +93,7 @@ def _said(outcome: Outcome) -> str:
     if outcome.status is Status.SUPPRESSED:
         return f"{outcome.title} (until {outcome.expires}: {outcome.reason})"
     if outcome.status is Status.SKIPPED:
-        return f"skipped: {outcome.why}"
+        return str(outcome.why)
     if outcome.status is Status.ERROR:
         return f"the rule itself broke: {outcome.why}"
     return outcome.title

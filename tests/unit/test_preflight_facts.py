@@ -264,3 +264,16 @@ def test_gatherer_that_never_ends_does_not_keep_the_program() -> None:
         capture_output=True, text=True, timeout=20, check=True,
     )  # fmt: skip
     assert "were not there within 0.1 s" in done.stdout
+
+
+@needs_root
+def test_control_groups_that_are_mounted_read_only_are_seen(tmp_path: Path) -> None:
+    (tmp_path / "cgroup.controllers").touch()
+    code = f"from gpufleet.preflight.localfacts import *; print(cgroups(Path({str(tmp_path)!r})))"
+    script = 'mount --bind "$2" "$2" && mount -o remount,bind,ro "$2" && exec "$0" -c "$1"'
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, sys.executable, code, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True, text=True, timeout=30, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == repr(Cgroups("unified", str(tmp_path), False))

@@ -4,11 +4,14 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from typing import Any
 
 import pytest
 
+from gpufleet.paths import repo_root
 from gpufleet.preflight.firewall import legacy_gates, nft_gates
+from gpufleet.preflight.localgroups import Forwarding, Gate
 
 UPLINK = "gf-0123abcd"
 needs_nft = pytest.mark.skipif(
@@ -95,6 +98,18 @@ def test_chain_that_ends_in_a_refusal_is_in_the_way(verdict: str) -> None:
     )
     (gate,) = nft_gates(printed(f"table inet t {{ chain c {{ {rules}; }}; }}"), UPLINK)
     assert gate.name == "nft chain inet t c"
+
+
+@needs_nft
+def test_firewall_of_the_host_is_read_as_it_is() -> None:
+    code = f"from gpufleet.preflight.firewall import forwarding; print(forwarding('{UPLINK}'))"
+    done = subprocess.run(
+        ["unshare", "--net", "sh", "-c", 'nft -f - && exec "$0" -c "$1"', sys.executable, code],
+        input=DOCKER % BACK, env={**os.environ, "PYTHONPATH": str(repo_root())},
+        capture_output=True, text=True, timeout=30, check=True,
+    )  # fmt: skip
+    gate = Gate("nft chain ip filter FORWARD", lets_out=False, lets_back=True)
+    assert done.stdout.strip() == repr(Forwarding((gate,)))
 
 
 def test_match_that_nft_cannot_read_counts_for_the_way_back_only() -> None:
