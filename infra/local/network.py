@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from gpufleet.atomic import locked_folder
+from gpufleet.preflight.local_network import uplink_name
 
 from .command import run
 from .files import read_json, write_json
@@ -47,12 +48,12 @@ class NetworkSpec:
     @property
     def uplink(self) -> str:
         """Name of the host's end of the way out."""
-        return f"gf-{hashlib.sha256(self.cluster.encode()).hexdigest()[:8]}"
+        return uplink_name(self.cluster)
 
     @property
     def table(self) -> str:
         """Name of the nft table on the host."""
-        return f"gpufleet_{hashlib.sha256(self.cluster.encode()).hexdigest()[:8]}"
+        return f"gpufleet_{short_hash(self.cluster)}"
 
     @property
     def range(self) -> ipaddress.IPv4Network:

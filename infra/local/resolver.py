@@ -1,7 +1,8 @@
 """Which name servers a node is told to ask: those of the host that a node can reach."""
 
-import ipaddress
 from pathlib import Path
+
+from gpufleet.preflight.local_network import usable_nameserver
 
 CANDIDATES = (Path("/run/systemd/resolve/resolv.conf"), Path("/etc/resolv.conf"))
 
@@ -13,12 +14,8 @@ def nameservers(text: str) -> tuple[str, ...]:
         words = line.split()
         if len(words) < 2 or words[0] != "nameserver":
             continue
-        try:
-            address = ipaddress.IPv4Address(words[1])
-        except ValueError:
-            continue
-        if not address.is_loopback:
-            found.append(str(address))
+        if usable_nameserver(words[1]):
+            found.append(words[1])
     return tuple(found)
 
 
