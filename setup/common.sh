@@ -22,7 +22,7 @@ gpufleet_environment() {
         # After everything else: the vendor's own language host is preferred wherever it is.
         PATH=$PATH:$gpufleet_root/setup/pulumi/bin
     fi
-    PYTHONPATH=$gpufleet_root
+    PYTHONPATH=$gpufleet_root:$gpufleet_root/agent
     PULUMI_HOME=${PULUMI_HOME:-$gpufleet_cache/pulumi-home}
     PULUMI_BACKEND_URL=${PULUMI_BACKEND_URL:-file://$gpufleet_state/pulumi}
     if [ -z "${PULUMI_CONFIG_PASSPHRASE_FILE:-}" ]; then
