@@ -7,7 +7,7 @@ import typer
 
 from gpufleet import __version__
 
-from . import checking, nodes, operating
+from . import checking, nodes, operating, stack
 
 HELP = """\
 Take a cluster spec to AI agents serving on every GPU.
@@ -27,6 +27,7 @@ app = typer.Typer(
 )
 spec_app = typer.Typer(help="About the cluster spec itself.", no_args_is_help=True)
 app.add_typer(spec_app, name="spec")
+app.add_typer(stack.app, name="stack")
 
 # In the order in which they are first needed; the short texts have to fit the list.
 app.command("check", short_help="Check a spec, and what is to carry it")(checking.check)

@@ -31,7 +31,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments), prog_name="gpufleet")
 
 
-COMMANDS = ["check", "explain", "plan", "up", "down", "status", "ssh", "spec"]
+COMMANDS = ["check", "explain", "plan", "up", "down", "status", "ssh", "spec", "stack"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
