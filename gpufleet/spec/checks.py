@@ -47,7 +47,17 @@ class Finding(NamedTuple):
 def findings(document: Document) -> Iterator[Finding]:
     """Every fault between fields of a spec."""
     data = with_defaults(document.data) if isinstance(document.data, dict) else {}
-    for check in (_name, _pools, _capacity, _nodes_fit, _provider, _mounts, _access, _suppressions):
+    for check in (
+        _name,
+        _stack,
+        _pools,
+        _capacity,
+        _nodes_fit,
+        _provider,
+        _mounts,
+        _access,
+        _suppressions,
+    ):
         yield from check(data)
     yield from _folder(data, FilePath(document.file))
     yield from _files(document, data, FilePath(document.file).parent)
@@ -57,6 +67,17 @@ def _name(data: dict[str, Any]) -> Iterator[Finding]:
     name = data.get("name")
     if isinstance(name, str) and name.endswith("-"):
         yield Finding(("name",), "ends in a hyphen", name, "a letter or digit at the end")
+
+
+def _stack(data: dict[str, Any]) -> Iterator[Finding]:
+    # Sets are read with the spec's own reader, so they are only asked for once it is loaded.
+    from gpufleet.stack import names
+
+    wanted, known = data.get("stack"), names()
+    if isinstance(wanted, str) and wanted not in known:
+        near = get_close_matches(wanted, known, 1)
+        fix = f"did you mean {near[0]}?" if near else ""
+        yield Finding(("stack",), "no such set of versions", wanted, ", ".join(known), fix)
 
 
 def _folder(data: dict[str, Any], file: FilePath) -> Iterator[Finding]:
