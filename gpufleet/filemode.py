@@ -43,10 +43,15 @@ def wider_than_private(mode: int) -> bool:
 
 def known_secret(path: str) -> bool:
     """Whether a path is known to hold a secret."""
-    return any(pattern.fullmatch(path) for pattern in _secret_paths())
+    return any(pattern.fullmatch(path) for pattern in _patterns("paths"))
+
+
+def kept_for_gpufleet(path: str) -> bool:
+    """Whether gpufleet lays a file of its own at a path of a node."""
+    return any(pattern.fullmatch(path) for pattern in _patterns("kept"))
 
 
 @cache
-def _secret_paths() -> tuple[re.Pattern[str], ...]:
-    text = Path(__file__).with_name("secret_paths.yaml").read_text(encoding="utf-8")
-    return tuple(re.compile(row["pattern"]) for row in yaml.safe_load(text)["paths"])
+def _patterns(kind: str) -> tuple[re.Pattern[str], ...]:
+    text = Path(__file__).with_name("node_paths.yaml").read_text(encoding="utf-8")
+    return tuple(re.compile(row["pattern"]) for row in yaml.safe_load(text)[kind])

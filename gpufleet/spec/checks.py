@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from gpufleet import catalog
-from gpufleet.filemode import known_secret, parse_mode, wider_than_private
+from gpufleet.filemode import kept_for_gpufleet, known_secret, parse_mode, wider_than_private
 
 from .addresses import capacity
 from .document import Document, Odd
@@ -265,6 +265,9 @@ def _files(document: Document, data: dict[str, Any], folder: FilePath) -> Iterat
                 yield Finding((*path, "path"), f"laid by files[{seen[target]}] as well", target)
             seen.setdefault(target, index)
             yield from _hidden((*path, "path"), target, mounts)
+            if kept_for_gpufleet(target):
+                message = "gpufleet lays a file of its own there"
+                yield Finding((*path, "path"), message, target, fix="choose another path")
         if isinstance(source, str) and source:
             yield from _source((*path, "source"), source, folder)
         if not isinstance(mode, str | None):
