@@ -100,20 +100,30 @@ class TurnHead:
     completion_tokens: int
 
 
-def turn_head(payload: bytes) -> TurnHead:
-    """The head of an encoded turn; raises `ValueError` when its lengths do not fit."""
-    if len(payload) < _TURN.size:
-        raise ValueError(f"a turn of {len(payload)} bytes")
-    names, keys, prompt, completion, _, bodies = _TURN.unpack_from(payload)
-    key_at = _TURN.size + names
+def turn_head(payload: bytes, at: int = 0) -> TurnHead:
+    """The head of a turn encoded from `at` on; raises `ValueError` when its lengths do not fit."""
+    if len(payload) < at + _TURN.size:
+        raise ValueError(f"a turn of {len(payload) - at} bytes")
+    names, keys, prompt, completion, _, bodies = _TURN.unpack_from(payload, at)
+    name_at = at + _TURN.size
+    key_at = name_at + names
     if key_at + keys + bodies > len(payload):
         raise ValueError("the lengths of a turn go beyond its end")
     return TurnHead(
-        payload[_TURN.size : key_at].decode(),
+        payload[name_at:key_at].decode(),
         payload[key_at : key_at + keys].decode(),
         prompt,
         completion,
     )
+
+
+_LENGTH = struct.Struct("<I")
+LENGTH_SIZE = _LENGTH.size
+
+
+def measured(payload: bytes) -> bytes:
+    """An encoded turn with its length before it, as a snapshot has it."""
+    return _LENGTH.pack(len(payload)) + payload
 
 
 def decode_turn(payload: bytes) -> Turn:

@@ -1,17 +1,27 @@
 """The state that a line keeps: sessions, their turns and counters. Pure.
 
-Turns stay encoded: a restore does not decode them, and a snapshot joins them as they are.
+Turns stay encoded, each with its length before it: a restore does not decode their bodies, and a
+snapshot joins them as they are, without a step for each turn.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from gpufleet_agent.checkpoint.records import Kind, Record, Turn, TurnHead, decode_turn, turn_head
+from gpufleet_agent.checkpoint.records import (
+    LENGTH_SIZE,
+    Kind,
+    Record,
+    Turn,
+    TurnHead,
+    decode_turn,
+    measured,
+    turn_head,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class SessionView:
-    """One session as it was at a moment; `turns` are encoded."""
+    """One session as it was at a moment; `turns` are encoded, with their lengths."""
 
     id: str
     gpu: str
@@ -37,16 +47,16 @@ class Session:
 
     def turns(self, since: int = 0) -> Iterator[Turn]:
         """The turns from an index on, oldest first."""
-        return (decode_turn(payload) for payload in self._turns[since:])
+        return (decode_turn(turn[LENGTH_SIZE:]) for turn in self._turns[since:])
 
     def index_of(self, key: str) -> int | None:
         """The index of the turn with this idempotency key."""
         return self._keys.get(key) if key else None
 
-    def add(self, head: TurnHead, payload: bytes, gpu: str) -> int:
-        """Keep a turn; its index."""
+    def add(self, head: TurnHead, turn: bytes, gpu: str) -> int:
+        """Keep an encoded turn with its length; its index."""
         index = len(self._turns)
-        self._turns.append(payload)
+        self._turns.append(turn)
         if head.key:
             self._keys[head.key] = index
         self.prompt_tokens += head.prompt_tokens
@@ -104,7 +114,7 @@ class Sessions:
             session = self._sessions.setdefault(head.session, Session(head.session))
             index = session.index_of(head.key)
             if index is None:
-                index = session.add(head, record.payload, gpu)
+                index = session.add(head, measured(record.payload), gpu)
         elif record.kind == Kind.END:
             self._sessions.pop(record.payload.decode(), None)
             index = -1
@@ -118,8 +128,8 @@ class Sessions:
         self._sessions = {}
         for saved in view.sessions:
             session = Session(saved.id)
-            for payload in saved.turns:
-                session.add(turn_head(payload), payload, saved.gpu)
+            for turn in saved.turns:
+                session.add(turn_head(turn, LENGTH_SIZE), turn, saved.gpu)
             session.gpu = saved.gpu
             self._sessions[saved.id] = session
         self.sequence = view.sequence

@@ -11,7 +11,7 @@ from gpufleet_agent.checkpoint.header import (
     decode,
     read_version,
 )
-from gpufleet_agent.checkpoint.records import Format
+from gpufleet_agent.checkpoint.records import LENGTH_SIZE, Format, measured
 from gpufleet_agent.checkpoint.sessions import SessionView, View
 
 _SESSION = struct.Struct("<HHIQQ")
@@ -37,8 +37,7 @@ def encode_body(view: View) -> bytes:
             )
         )
         parts += (name, gpu)
-        for payload in session.turns:
-            parts += (_LENGTH.pack(len(payload)), payload)
+        parts += session.turns
     return b"".join(parts)
 
 
@@ -80,11 +79,12 @@ def _sessions(body: bytes, head: Header, versions: Format) -> tuple[SessionView,
         at += names + gpus
         turns = []
         for _ in range(count):
-            (length,) = _LENGTH.unpack_from(body, at)
-            at += _LENGTH.size
-            payload = body[at : at + length]
-            turns.append(payload if current else versions.upgrade(head.version, payload))
-            at += length
+            end = at + LENGTH_SIZE + _LENGTH.unpack_from(body, at)[0]
+            turn = body[at:end]
+            if not current:
+                turn = measured(versions.upgrade(head.version, turn[LENGTH_SIZE:]))
+            turns.append(turn)
+            at = end
         sessions.append(SessionView(name, gpu, prompt, completion, tuple(turns)))
     if at != len(body):
         raise BrokenSnapshot(f"{len(body) - at} bytes behind the last session")

@@ -7,6 +7,7 @@ import pytest
 from checkpoint_scripts import PLACE, SMALL, Script, by_session, fresh_disk, turns_of
 
 from gpufleet_agent.checkpoint.line import Line
+from gpufleet_agent.checkpoint.records import Turn, turn_record
 
 LONG_SEEDS = int(os.environ.get("GPUFLEET_CHECKPOINT_SEEDS", "150"))
 
@@ -74,13 +75,21 @@ def test_a_torn_tail_is_cut_and_told_of() -> None:
 
 def test_segments_go_only_when_the_oldest_kept_snapshot_covers_them() -> None:
     disk = fresh_disk()
-    script = Script(1, 40)
-    line = script.live(disk)
+    line, state = Line.open(disk, PLACE, SMALL)
+    keys = [f"s/{number}" for number in range(40)]
+    for number, key in enumerate(keys, 1):
+        record = turn_record("s", Turn(key, bytes(2500)))
+        line.commit([record])
+        state.sessions.apply(record, "")
+        if number % 10 == 0:
+            line.snapshot(state.sessions.view())
+            line.prune()
+    line.close()
+    assert len([path for path in disk.walk() if "journal" in path]) < 8
     kept = sorted(path for path in disk.walk() if path.endswith(".ckpt"))
     assert len(kept) == 2
-    # The newest snapshot is lost: the one before it and the journal have everything.
-    disk.wipe(kept[-1])
-    line.close()
+    # The newest snapshot is broken: the one before it and the journal have everything.
+    disk.flip(kept[-1], 300)
     _, recovered = Line.open(disk, PLACE)
-    assert turns_of(recovered.sessions) == by_session(script.acknowledged)
-    assert len([path for path in disk.walk() if "journal" in path]) < 12
+    assert turns_of(recovered.sessions) == by_session(keys)
+    assert recovered.replayed == 10

@@ -86,10 +86,21 @@ class _Interrupted(SimulatedDisk):
         return super()._call(name, path, carry_out)
 
 
-def test_a_takeover_between_any_two_calls_of_the_old_owner_loses_nothing() -> None:
+class _SyncedIsSeen(_Interrupted):
+    """Files as another client may see them at the earliest duty: what is synced."""
+
+    def read(self, path: str) -> bytes:
+        super().read(path)
+        return self._file(path).durable
+
+
+@pytest.mark.parametrize("kind", [_Interrupted, _SyncedIsSeen])
+def test_a_takeover_between_any_two_calls_of_the_old_owner_loses_nothing(
+    kind: type[_Interrupted],
+) -> None:
     """The old owner commits, snapshots and prunes; the new one comes at each single call."""
     for at in itertools.count():
-        disk = _Interrupted()
+        disk = kind()
         disk._root = fresh_disk()._root
         old, state = Line.open(disk, PLACE, SMALL)
         acknowledged: list[str] = []
