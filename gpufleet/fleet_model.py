@@ -113,6 +113,9 @@ class FleetNode(_Model):
     instance_type: Text
     pool: Text
     partition: Literal["inference", "training"]
+    vcpus: Size
+    memory_mib: Size
+    """Processors and memory that a scheduler may plan with."""
     gpus: tuple[Gpu, ...]
     nics: tuple[Nic, ...]
     scratch: tuple[Scratch, ...]

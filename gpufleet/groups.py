@@ -6,9 +6,12 @@ A role is switched on by membership of the group of its name.
 import hashlib
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
+from . import stack
 from .fleet import Fleet, FleetError, FleetNode
 from .ssh import ansible_arguments
+from .stack import lockstep
 
 ETCD_MEMBERS = 3
 """Members of the etcd cluster; with fewer nodes there is one, since two outlive no loss."""
@@ -32,7 +35,7 @@ def groups(fleet: Fleet, controllers: Sequence[str] = ()) -> dict[str, list[str]
     names = [node.name for node in fleet.nodes]
     named = [fleet.node(name).name for name in controllers]
     found["slurm_controller"] = named or (training or names)[:1]
-    found["slurm_compute"] = training
+    found["slurm_compute"] = names
     found["etcd"] = names[: ETCD_MEMBERS if len(names) >= ETCD_MEMBERS else 1]
     return {group: members for group, members in found.items() if members}
 
@@ -53,6 +56,7 @@ def variables(fleet: Fleet, node: FleetNode) -> dict[str, object]:
                 "failure_domain",
                 "gpus",
                 "instance_type",
+                "memory_mib",
                 "mounts",
                 "nics",
                 "partition",
@@ -60,6 +64,7 @@ def variables(fleet: Fleet, node: FleetNode) -> dict[str, object]:
                 "provider_id",
                 "scratch",
                 "simulated",
+                "vcpus",
             )
         },
     }
@@ -68,12 +73,30 @@ def variables(fleet: Fleet, node: FleetNode) -> dict[str, object]:
 def fleet_variables(fleet: Fleet) -> dict[str, object]:
     """Variables that are the same for all nodes."""
     mounts = [mount.model_dump(mode="json") for mount in fleet.shared_mounts]
+    pinned = lockstep.complete(_pins(fleet))
     return {
         "gpufleet_cluster": fleet.cluster,
         "gpufleet_provider": fleet.provider,
         "gpufleet_shared_mounts": mounts,
         "gpufleet_stack": fleet.stack,
+        "gpufleet_pins": dict(pinned.pins),
+        "gpufleet_simulated_pins": list(pinned.simulated),
+        "gpufleet_packages": lockstep.packages(pinned),
+        "gpufleet_pin_packages": {
+            name: sorted(lockstep.packages(replace(pinned, pins={name: version})))
+            for name, version in pinned.pins.items()
+        },
+        "gpufleet_lock_steps": [
+            [rule.options["leader"], *rule.options["followers"]] for rule in lockstep.lock_steps()
+        ],
     }
+
+
+def _pins(fleet: Fleet) -> stack.StackSet:
+    try:
+        return stack.get(fleet.stack)
+    except stack.UnknownSet as error:
+        raise FleetError([f"stack: {error}"]) from error
 
 
 def gpu_group(model: str) -> str:

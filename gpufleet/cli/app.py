@@ -7,7 +7,7 @@ import typer
 
 from gpufleet import __version__
 
-from . import checking, nodes, operating, stack
+from . import checking, configuring, nodes, operating, stack
 
 HELP = """\
 Take a cluster spec to AI agents serving on every GPU.
@@ -33,6 +33,11 @@ app.add_typer(stack.app, name="stack")
 app.command("check", short_help="Check a spec, and what is to carry it")(checking.check)
 app.command("plan", short_help="Say what `up` would change; touches nothing")(operating.plan)
 app.command("up", short_help="Bring a cluster to its spec; run it again any time")(operating.up)
+app.command("configure", short_help="Bring the software of the nodes to the spec")(
+    configuring.configure
+)
+app.command("play", short_help="Run a playbook: drain, reboot, verify and others")(configuring.play)
+app.command("drift", short_help="Say where nodes differ from what is wanted")(configuring.drift)
 app.command("status", short_help="Show every node as it is now")(nodes.status)
 app.command(
     "ssh",

@@ -131,6 +131,8 @@ class LocalFleet(pulumi.ComponentResource):
             "instance_type": plan.instance_type,
             "pool": plan.pool,
             "partition": plan.partition,
+            "vcpus": itype.vcpus,
+            "memory_mib": itype.memory_mib,
             "gpus": [fleet_gpu(gpu) for gpu in described.gpus],
             "nics": [
                 {"name": nic.name, "fabric": nic.fabric, "rate_gbps": nic.rate_gbps}

@@ -1,4 +1,4 @@
-"""The first process of a machine: becomes systemd-nspawn, never returns.
+"""The first process of a machine: becomes the loop around systemd-nspawn, never returns.
 
 Run as `python -m infra.local.launch MACHINE.json`. The order matters: the control group is entered
 before anything else, so whatever happens afterwards is ended with the machine; the overlay is
@@ -15,6 +15,16 @@ from .command import run
 
 # Docker inside a node needs the keyring calls; Slurm and systemd need bpf.
 SYSTEM_CALLS = "add_key keyctl bpf"
+
+# Inside a unit of someone else's, systemd-nspawn ends with 133 when its machine reboots and leaves
+# it to that unit to start it again; here there is none. A shell costs less than a waiting Python.
+REBOOTING = 133
+START_AGAIN_ON_REBOOT = (
+    "sh",
+    "-c",
+    f'while :; do "$@"; code=$?; [ "$code" = {REBOOTING} ] || exit "$code"; done',
+    "machine",
+)
 
 
 def enter_network(namespace: str) -> None:
@@ -40,6 +50,7 @@ def main(argument: str) -> None:
     # systemd-nspawn keeps locks and sockets in /run; in a private one none stays on the host.
     run(["mount", "-t", "tmpfs", "tmpfs", "/run"])
     arguments = [
+        *START_AGAIN_ON_REBOOT,
         "systemd-nspawn",
         "--quiet",
         "--boot",

@@ -60,6 +60,8 @@ class Bench:
             "instance_type": "sim.cpu",
             "pool": "gpu",
             "partition": "training",
+            "vcpus": 1,
+            "memory_mib": 1024,
             "gpus": [],
             "nics": [],
             "scratch": [],

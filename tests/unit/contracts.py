@@ -39,6 +39,8 @@ def node(name: str, number: int, gpus: int = 2, **changes: Any) -> dict[str, Any
         "instance_type": f"sim.h200x{gpus}" if gpus else "sim.cpu",
         "pool": name.rsplit("-", 1)[0],
         "partition": "training" if name.startswith("train") else "inference",
+        "vcpus": 2,
+        "memory_mib": 2048,
         "gpus": [gpu(name, index) for index in range(gpus)],
         "nics": [{"name": "eth0", "fabric": "ethernet", "rate_gbps": 10}],
         "scratch": [{"path": "/scratch", "size_gb": None}],

@@ -86,7 +86,7 @@ def test_groups_and_variables_of_a_fleet(tmp_path: Path) -> None:
         "pool_train": ["train-001"],
         "provider_local": everyone,
         "simulated_gpus": everyone,
-        "slurm_compute": ["train-001"],
+        "slurm_compute": everyone,
         "slurm_controller": ["train-001"],
         "training": ["train-001"],
     }
@@ -98,6 +98,8 @@ def test_groups_and_variables_of_a_fleet(tmp_path: Path) -> None:
     assert host["from_group_vars"] == 7
     assert host["gpufleet_cluster"] == "demo"
     assert host["gpufleet_gpus"] == contracts.contract()["nodes"][2]["gpus"]
+    assert host["gpufleet_vcpus"] == contracts.contract()["nodes"][2]["vcpus"]
+    assert host["gpufleet_memory_mib"] == contracts.contract()["nodes"][2]["memory_mib"]
     for fact in ("nics", "mounts", "scratch", "partition", "pool", "failure_domain", "provider_id"):
         assert host[f"gpufleet_{fact}"] == contracts.contract()["nodes"][2][fact]
 
@@ -221,7 +223,7 @@ def test_fleet_without_gpus_or_training_nodes() -> None:
     found = groups.groups(contracts.fleet(contracts.node("web-1-a", 2, gpus=0)))
     assert found["slurm_controller"] == ["web-1-a"]
     assert found["pool_web_1"] == ["web-1-a"]
-    assert not {"gpu_nodes", "simulated_gpus", "nvswitch", "slurm_compute"} & set(found)
+    assert not {"gpu_nodes", "simulated_gpus", "nvswitch"} & set(found)
     assert groups.groups(contracts.fleet(contracts.node("x-1", 2), nodes=[])) == {}
 
 
