@@ -28,6 +28,7 @@ test: lint ## Everything that CI runs
 lint: ## Style, types and playbooks
 	@GPUFLEET_LOCK=dev setup/bootstrap
 	@$(DEV) ruff format --check -q . && ruff check -q . && mypy
+	@$(DEV) ansible-lint --offline --nocolor -q roles playbooks
 
 bench: ## What a local fleet costs, measured on this machine
 	@GPUFLEET_LOCK=dev setup/bootstrap
