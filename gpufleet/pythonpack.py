@@ -53,24 +53,30 @@ def wanted(path: Path) -> bool:
 def pack(prefix: Path, target: Path) -> None:
     """Write the archive of an interpreter's folder; appears whole, by a rename."""
     handle, name = tempfile.mkstemp(dir=target.parent)
-    with (
-        os.fdopen(handle, "wb") as raw,
-        gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=6) as packed,
-        tarfile.open(fileobj=packed, mode="w|") as archive,
-    ):
-        for path in sorted(p for part in KEPT for p in (prefix / part).rglob("*")):
-            relative = path.relative_to(prefix)
-            if not wanted(relative):
-                continue
-            row = archive.gettarinfo(str(path), str(relative))
-            row.mtime = row.uid = row.gid = 0
-            row.uname = row.gname = "root"
-            if row.isreg():
-                content = relocated(path.read_bytes(), prefix)
-                archive.addfile(row, io.BytesIO(content))
-            else:
-                archive.addfile(row)
+    try:
+        with (
+            os.fdopen(handle, "wb") as raw,
+            gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=6) as packed,
+            tarfile.open(fileobj=packed, mode="w|") as archive,
+        ):
+            for path in sorted(p for part in KEPT for p in (prefix / part).rglob("*")):
+                relative = path.relative_to(prefix)
+                if wanted(relative):
+                    _add(archive, path, relative, prefix)
+    except BaseException:
+        Path(name).unlink()
+        raise
     Path(name).rename(target)
+
+
+def _add(archive: tarfile.TarFile, path: Path, relative: Path, prefix: Path) -> None:
+    row = archive.gettarinfo(str(path), str(relative))
+    row.mtime = row.uid = row.gid = 0
+    row.uname = row.gname = "root"
+    if row.isreg():
+        archive.addfile(row, io.BytesIO(relocated(path.read_bytes(), prefix)))
+    else:
+        archive.addfile(row)
 
 
 def packed(folder: Path, prefix: Path | None = None) -> dict[str, str]:

@@ -129,6 +129,37 @@ def drift(cluster: Cluster, limit: Limit = None, as_json: Json = False) -> None:
         raise typer.Exit(Exit.REFUSED)
 
 
+def configure_and_prove(
+    cluster: str, fleet: Fleet, *, as_json: bool
+) -> tuple[bool, dict[str, object]]:
+    """Run site.yml on all nodes, then the proofs; whether all went well, and rows for JSON.
+
+    Says meanwhile what goes on, and shows both results unless `as_json`.
+    """
+    from gpufleet.proof import Proof, gist, prove
+
+    result = _run(cluster, "site", as_json=as_json, limit=None)
+    if not as_json:
+        from gpufleet.runner.progress import summary
+
+        summary(out, result)
+        _print_end(result)
+    if not result.ok:
+        return False, {"configured": result.to_dict()}
+
+    def show(proof: Proof) -> None:
+        if not as_json:
+            line = f"{'ok  ' if proof.ok else 'FAIL'} {proof.name}: {gist(proof)}"
+            out.print(line, markup=False, soft_wrap=True, style="" if proof.ok else "red")
+            if not proof.ok:
+                words = " ".join(proof.command)
+                out.print(f"     on {proof.node}: {words}", markup=False, soft_wrap=True)
+
+    proofs = prove(fleet, show)
+    rows = [proof.to_dict() for proof in proofs]
+    return all(x.ok for x in proofs), {"configured": result.to_dict(), "proofs": rows}
+
+
 def _run(cluster: str, playbook: str, *, as_json: bool, limit: str | None, **options: Any) -> Any:
     from gpufleet import runner
     from gpufleet.runner.limits import pattern

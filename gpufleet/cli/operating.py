@@ -1,5 +1,6 @@
 """Commands that change a cluster, and the one that says what they would change."""
 
+import shutil
 import sys
 import time
 from typing import Annotated
@@ -54,11 +55,19 @@ def up(
     skip_preflight: Annotated[
         bool, typer.Option("--skip-preflight", help="Do not run the preflight rules first.")
     ] = False,
+    configured: Annotated[
+        bool,
+        typer.Option(
+            "--configure/--no-configure",
+            help="Then bring the software of the nodes to the spec, and prove that it works.",
+        ),
+    ] = True,
 ) -> None:
-    """Bring a cluster to its spec: make, repair, replace and remove nodes.
+    """Bring a cluster to its spec: make, repair, replace and remove nodes, and configure them.
 
     Safe to run again at any time, also after it was killed at any point: it looks at what is
-    there, takes up what was begun and leaves healthy nodes alone.
+    there, takes up what was begun and leaves healthy nodes alone. Ends with proofs: a Slurm job, a
+    container with a GPU, Ray's nodes and etcd's health.
     """
     from gpufleet.fleet import dump, load_fleet
     from gpufleet.paths import fleet_file
@@ -77,15 +86,25 @@ def up(
         fail(str(error), code=Exit.FAILED, as_json=as_json)
     fleet = load_fleet(fleet_file(spec.name))
     sweep(spec, keep=[node.name for node in fleet.nodes])
-    if as_json:
-        seconds = round(time.monotonic() - began, 1)
-        emit_json({"ok": True, "seconds": seconds, "done": done, "fleet": dump(fleet)})
-        return
-    from .nodes import print_nodes
+    report: dict[str, object] = {"done": done, "fleet": dump(fleet)}
+    if not as_json:
+        from .nodes import print_nodes
 
-    print_nodes(fleet)
-    changed = f"{len(done)} steps" if done else "nothing to do"
-    out.print(f"{spec.name} is up: {changed}, {time.monotonic() - began:.1f} s")
+        print_nodes(fleet)
+    ok = True
+    if configured:
+        from .configuring import configure_and_prove
+
+        ok, more = configure_and_prove(spec.name, fleet, as_json=as_json)
+        report |= more
+    seconds = round(time.monotonic() - began, 1)
+    if as_json:
+        emit_json({"ok": ok, "seconds": seconds, **report})
+    elif ok:
+        changed = f"{len(done)} steps" if done else "nothing to do"
+        out.print(f"{spec.name} is up: {changed}, {seconds:.1f} s")
+    if not ok:
+        raise typer.Exit(Exit.FAILED)
 
 
 def sweep(spec: ClusterSpec, *, keep: list[str]) -> None:
@@ -122,6 +141,9 @@ def down(
             operation.check()
         sweep(spec, keep=[])
         fleet_file(spec.name).unlink(missing_ok=True)
+        # Passwords and packages were made for these nodes; new ones get their own.
+        for name in (".secrets", ".simulated-nvidia"):
+            shutil.rmtree(fleet_file(spec.name).with_name(name), ignore_errors=True)
         if engine.exists():
             engine.forget()
     except EngineError as error:

@@ -71,15 +71,19 @@ def less_lines(text, uri):
 
 def less_stanzas(text, uri):
     """A deb822 file without the address; a stanza of that address alone goes whole."""
-    kept = []
+    kept, removed = [], False
     for stanza in re.split(r"\n\s*\n", text.strip("\n")):
-        match = re.search(r"^URIs:(.*(?:\n[ \t]+.*)*)", stanza, re.MULTILINE)
+        match = re.search(r"^URIs:(.*(?:\n[ \t]+.*)*)", stanza, re.MULTILINE | re.IGNORECASE)
         addresses = match.group(1).split() if match else []
         others = [address for address in addresses if not same(address, uri)]
         if len(others) == len(addresses):
             kept.append(stanza)
-        elif others:
+            continue
+        removed = True
+        if others:
             kept.append(stanza.replace(match.group(0), "URIs: " + " ".join(others)))
+    if not removed:
+        return text
     return "\n\n".join(kept) + ("\n" if kept else "")
 
 

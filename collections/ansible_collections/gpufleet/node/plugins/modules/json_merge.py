@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.node.plugins.module_utils.atomic import replace_file
@@ -60,9 +62,11 @@ def main():
     path = module.params["path"]
     try:
         with open(path, encoding="utf-8") as stream:
-            old = stream.read()
+            old, found = stream.read(), os.fstat(stream.fileno())
     except FileNotFoundError:
-        old = ""
+        old, found = "", None
+    except (OSError, UnicodeDecodeError) as error:
+        module.fail_json(msg=f"{path}: {error}; it was left alone, mend or remove it")
     try:
         there = json.loads(old) if old.strip() else {}
     except json.JSONDecodeError as error:
@@ -86,9 +90,14 @@ def main():
             if code != 0:
                 raise Refused(f"{path}: `{command}` refused it: {(err or out).strip()}")
 
+    # A file that its owner closed to others, as it holds a password, stays closed.
+    mode, uid, gid = 0o644, 0, 0
+    if found is not None:
+        mode, uid, gid = stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid
     if not module.check_mode:
         try:
-            replace_file(path, text.encode(), 0o644, 0, 0, check=check)
+            os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
+            replace_file(path, text.encode(), mode, uid, gid, check=check)
         except (Refused, OSError) as error:
             module.fail_json(msg=str(error))
     module.exit_json(

@@ -56,6 +56,7 @@ LISTS = "/var/lib/apt/lists"
 NO_STARTS = b"#!/bin/sh\n# No service starts by being installed; written by gpufleet.\nexit 101\n"
 OPTIONS = ["-q", "-y", "--no-install-recommends", "-o", "Dpkg::Options::=--force-confdef",
            "-o", "Dpkg::Options::=--force-confold"]  # fmt: skip
+RELEASE = "release it (apt-mark unhold {}) or pin it in the stack set"
 CHANGE = re.compile(r"^(Inst|Remv) (\S+) (?:\[(\S+)\])? ?(?:\((\S+))?", re.MULTILINE)
 
 
@@ -97,7 +98,10 @@ def known(names):
     for row in out.splitlines():
         words = [word.strip() for word in row.split("|")]
         if len(words) >= 3 and words[2].endswith("Packages"):
-            found.setdefault(words[0], []).append(words[1])
+            versions = found.setdefault(words[0], [])
+            # An index may be there for several architectures.
+            if words[1] not in versions:
+                versions.append(words[1])
     return found
 
 
@@ -148,7 +152,10 @@ def examine(wanted, absent, held):
          "install", *arguments(wanted, absent)]
     )  # fmt: skip
     if code != 0:
-        raise Refused("apt cannot do it:\n" + (err or out).strip()[-2000:])
+        # Apt does not say that a hold is in the way; the packages that it names do.
+        kept = [x for x in sorted(held - set(wanted)) if re.search(rf"\s{re.escape(x)}\s", out)]
+        text = "".join(f"\n{x} is held and not listed; {RELEASE.format(x)}" for x in kept)
+        raise Refused("apt cannot do it:\n" + (out + err).strip()[-2000:] + text)
     steps = CHANGE.findall(out)
     for action, name, old, new in steps:
         name = name.split(":")[0]
@@ -161,7 +168,7 @@ def examine(wanted, absent, held):
         if action == "Inst" and name in held and name not in wanted:
             raise Refused(
                 f"apt would change {name} from {old} to {new}, but it is held and not listed; "
-                f"release it (apt-mark unhold {name}) or pin it in the stack set"
+                + RELEASE.format(name)
             )
     return steps
 
@@ -272,6 +279,8 @@ def main():
                         raise
                     update(module)
                     examine(needed, absent, held)
+                # Apt takes the hold away from what it changes.
+                holding |= held & set(needed)
                 install(module, needed, absent)
         if holding and not module.check_mode:
             aptlock.wait(module.params["lock_timeout"])

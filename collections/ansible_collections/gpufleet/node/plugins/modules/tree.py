@@ -10,6 +10,7 @@ import tarfile
 import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.node.plugins.module_utils.atomic import beside
 
 DOCUMENTATION = r"""
 module: tree
@@ -55,7 +56,7 @@ def main():
     if module.check_mode or not module.params["archive"]:
         module.exit_json(changed=module.check_mode, wanted=True, diff=diff)
     os.makedirs(os.path.dirname(dest), 0o755, exist_ok=True)
-    new = tempfile.mkdtemp(prefix=".gpufleet.", dir=os.path.dirname(dest))
+    new = tempfile.mkdtemp(**beside(dest))
     try:
         with tarfile.open(
             fileobj=io.BytesIO(base64.b64decode(module.params["archive"]))

@@ -10,6 +10,7 @@ import tempfile
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
+from ansible_collections.gpufleet.node.plugins.module_utils.atomic import beside
 
 DOCUMENTATION = r"""
 module: unpack
@@ -89,7 +90,7 @@ def main():
     parent = os.path.dirname(dest)
     os.makedirs(parent, 0o755, exist_ok=True)
     # Beside its place, so that a rename is enough; removed whatever happens.
-    folder = tempfile.mkdtemp(prefix=".gpufleet.", dir=parent)
+    folder = tempfile.mkdtemp(**beside(dest))
     try:
         path = fetch(source, folder) if remote else params["archive"]
         unpack(path, sha256, dest, folder)
