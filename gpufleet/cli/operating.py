@@ -61,13 +61,13 @@ def up(
             "--configure/--no-configure",
             help="Then bring the software of the nodes to the spec, and prove that it works.",
         ),
-    ] = True,
+    ] = False,
 ) -> None:
-    """Bring a cluster to its spec: make, repair, replace and remove nodes, and configure them.
+    """Bring a cluster to its spec: make, repair, replace and remove nodes.
 
     Safe to run again at any time, also after it was killed at any point: it looks at what is
-    there, takes up what was begun and leaves healthy nodes alone. Ends with proofs: a Slurm job, a
-    container with a GPU, Ray's nodes and etcd's health.
+    there, takes up what was begun and leaves healthy nodes alone. With --configure it ends with
+    proofs: a Slurm job, a container with a GPU, Ray's nodes and etcd's health.
     """
     from gpufleet.fleet import dump, load_fleet
     from gpufleet.paths import fleet_file

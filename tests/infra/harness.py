@@ -68,9 +68,6 @@ class Cluster:
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         """Begin a gpufleet command in a process group of its own."""
-        # These tests are of nodes as made; what runs on them has tests of its own.
-        bare = arguments[0] == "up" and "--configure" not in arguments
-        arguments += ("--no-configure",) if bare else ()
         return subprocess.Popen(
             [sys.executable, "-m", "gpufleet.cli", *arguments],
             cwd=repo_root(),
@@ -91,9 +88,8 @@ class Cluster:
 
     def json(self, command: str, expect: int = 0) -> dict[str, Any]:
         """Run a reporting command and read its JSON."""
-        more = ("--no-configure",) if command == "up" else ()
         process = subprocess.run(
-            [sys.executable, "-m", "gpufleet.cli", command, self.name, "--json", *more],
+            [sys.executable, "-m", "gpufleet.cli", command, self.name, "--json"],
             cwd=repo_root(),
             env=self.environment,
             stdin=subprocess.DEVNULL,
