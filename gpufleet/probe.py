@@ -1,12 +1,11 @@
 """How the nodes of a fleet are right now, asked over SSH, all at once, within a bounded time."""
 
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from .fleet import Fleet, FleetNode
-from .ssh import command, explain
+from .ssh import NoAnswerError, ask
 
 DEADLINE = 10.0
 SCRIPT = """\
@@ -77,20 +76,9 @@ def probe(fleet: Fleet) -> list[NodeState]:
 
 def _ask(fleet: Fleet, node: FleetNode) -> NodeState:
     try:
-        done = subprocess.run(
-            command(fleet, node.name, ["sh", "-s"]),
-            input=SCRIPT,
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return NodeState(node, problem=f"no answer within {DEADLINE:g} s")
-    if done.returncode == 255:
-        last = done.stderr.strip().splitlines()[-1:] or ["no message"]
-        reason = (explain(fleet, done.stderr) or last)[0]
-        return NodeState(node, problem=f"unreachable: {reason}")
+        done = ask(fleet, node.name, ["sh", "-s"], stdin=SCRIPT, deadline=DEADLINE)
+    except NoAnswerError as error:
+        return NodeState(node, problem=error.problems[0])
     return judge(node, done.stdout)
 
 

@@ -5,7 +5,6 @@ command that it ran, so that a person can run it again by hand.
 """
 
 import shlex
-import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import Any
 
 from .fleet import Fleet
 from .groups import groups
-from .ssh import command, explain
+from .ssh import NoAnswerError, ask
 
 DEADLINE = 90.0
 """Seconds that one proof may take; the container has to wait for Docker, the job for its turn."""
@@ -30,13 +29,17 @@ trap 'docker rmi -f "$image" > /dev/null 2>&1' EXIT
 
 @dataclass(frozen=True)
 class Proof:
-    """One proof that was run: `seen` is what came back, `problem` why that is not enough."""
+    """One proof that was run: `seen` is what came back, `problem` why that is not enough.
+
+    `told` is what came back in one line for people.
+    """
 
     name: str
     node: str
     command: tuple[str, ...]
     seen: tuple[str, ...] = ()
     problem: str | None = None
+    told: str = ""
 
     @property
     def ok(self) -> bool:
@@ -59,13 +62,15 @@ class Proof:
 class Question:
     """What is asked of which node, and what the answer has to be.
 
-    `judge` gets the lines of the answer and returns what is wrong with them, or None.
+    `judge` gets the lines of the answer and returns what is wrong with them, or None; `tell` says
+    in one line what they show.
     """
 
     name: str
     node: str
     command: tuple[str, ...]
     judge: Callable[[Sequence[str]], str | None] = field(compare=False)
+    tell: Callable[[Sequence[str]], str] = field(compare=False)
     stdin: str = ""
 
 
@@ -77,13 +82,17 @@ def questions(fleet: Fleet) -> list[Question]:
     for partition in sorted({node.partition for node in fleet.nodes if node.gpus}):
         nodes = [x for x in fleet.nodes if x.partition == partition and x.gpus][:2]
         count = len(nodes)
-        job = ("srun", "-p", partition, f"-N{count}", "--gres=gpu:1", "--immediate=60")
+        job = (
+            *("srun", "-p", partition, f"-N{count}", "--gres=gpu:1", "--immediate=60"),
+            *("nvidia-smi", "-L"),
+        )
         asked.append(
             Question(
                 f"Slurm job on {count} {partition} node{'s' if count > 1 else ''}",
                 head,
-                (*job, "nvidia-smi", "-L"),
+                job,
                 _gpus_of(count),
+                _listed_by(job),
             )
         )
     for node in [x for x in fleet.nodes if x.gpus][:1]:
@@ -93,30 +102,50 @@ def questions(fleet: Fleet) -> list[Question]:
                 node.name,
                 ("sudo", "-n", "sh", "-s"),
                 lambda lines: None if "/dev/nvidia0" in lines else "it does not see /dev/nvidia0",
+                "; ".join,
                 CONTAINER,
             )
         )
     gpus = sum(len(node.gpus) for node in fleet.nodes)
     status = ("sudo", "-n", "/usr/local/bin/gpufleet-ray", "status")
-    asked.append(Question("Ray", head, status, _ray(len(fleet.nodes), gpus)))
+    asked.append(Question("Ray", head, status, _ray(len(fleet.nodes), gpus), _ray_has))
     etcd = members["etcd"]
     health = ("etcdctl", "--endpoints", "http://127.0.0.1:2379", "endpoint", "health", "--cluster")
-    asked.append(Question("etcd", etcd[0], health, _healthy(len(etcd))))
+    asked.append(Question("etcd", etcd[0], health, _healthy(len(etcd)), _members))
     return asked
+
+
+def _uuids(lines: Sequence[str]) -> list[str]:
+    """GPUs that nvidia-smi lists."""
+    return [line.rsplit("UUID: ", 1)[1] for line in lines if "UUID: " in line]
 
 
 def _gpus_of(count: int) -> Callable[[Sequence[str]], str | None]:
     def judge(lines: Sequence[str]) -> str | None:
-        seen = {line.rsplit("UUID: ", 1)[1] for line in lines if "UUID: " in line}
-        return None if len(seen) >= count else f"GPUs of {count} nodes expected, seen {len(seen)}"
+        seen = len(set(_uuids(lines)))
+        return None if seen >= count else f"GPUs of {count} nodes expected, seen {seen}"
 
     return judge
 
 
+def _listed_by(job: Sequence[str]) -> Callable[[Sequence[str]], str]:
+    return lambda lines: f"{len(_uuids(lines))} GPUs listed by {shlex.join(job)}"
+
+
+def _joined(lines: Sequence[str]) -> int:
+    """Nodes that Ray has."""
+    return sum(line.strip().startswith("1 node_") for line in lines)
+
+
+def _ray_gpus(lines: Sequence[str]) -> list[str]:
+    """Ray's lines of GPUs in use and there, such as `0.0/6.0 GPU`."""
+    return [line.strip() for line in lines if line.strip().endswith(" GPU")]
+
+
 def _ray(nodes: int, gpus: int) -> Callable[[Sequence[str]], str | None]:
     def judge(lines: Sequence[str]) -> str | None:
-        joined = sum(line.strip().startswith("1 node_") for line in lines)
-        counted = [x.split("/")[1].split()[0] for x in lines if x.strip().endswith(" GPU")]
+        joined = _joined(lines)
+        counted = [x.split("/")[1].split()[0] for x in _ray_gpus(lines)]
         if joined == nodes and (not gpus or [float(x) for x in counted] == [float(gpus)]):
             return None
         return f"expected {nodes} nodes and {gpus} GPUs, seen {joined} and {counted or 'none'}"
@@ -124,12 +153,25 @@ def _ray(nodes: int, gpus: int) -> Callable[[Sequence[str]], str | None]:
     return judge
 
 
+def _ray_has(lines: Sequence[str]) -> str:
+    return f"{_joined(lines)} nodes, {(_ray_gpus(lines) or ['no GPUs'])[-1]}"
+
+
+def _well(lines: Sequence[str]) -> int:
+    """Members of etcd that say so."""
+    return sum("is healthy" in line for line in lines)
+
+
 def _healthy(members: int) -> Callable[[Sequence[str]], str | None]:
     def judge(lines: Sequence[str]) -> str | None:
-        seen = sum("is healthy" in line for line in lines)
+        seen = _well(lines)
         return None if seen == members else f"{members} healthy members expected, seen {seen}"
 
     return judge
+
+
+def _members(lines: Sequence[str]) -> str:
+    return f"{_well(lines)} members healthy"
 
 
 def prove(fleet: Fleet, on_done: Callable[[Proof], None] | None = None) -> list[Proof]:
@@ -150,39 +192,20 @@ def prove(fleet: Fleet, on_done: Callable[[Proof], None] | None = None) -> list[
 
 
 def _ask(fleet: Fleet, question: Question) -> Proof:
+    def proof(lines: tuple[str, ...], problem: str | None, told: str = "") -> Proof:
+        return Proof(question.name, question.node, question.command, lines, problem, told)
+
     try:
-        done = subprocess.run(
-            command(fleet, question.node, question.command),
-            input=question.stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=DEADLINE,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        problem: str | None = f"no answer within {DEADLINE:g} s"
-        return Proof(question.name, question.node, question.command, (), problem)
-    lines = tuple(line.rstrip() for line in done.stdout.splitlines() if line.strip())
-    problem = question.judge(lines)
-    if done.returncode == 255:
-        last = list(lines[-1:]) or ["no message"]
-        problem = f"unreachable: {(explain(fleet, done.stdout) or last)[0]}"
-    elif done.returncode != 0:
-        problem = f"exit code {done.returncode}: {(lines or ('no message',))[-1]}"
-    return Proof(question.name, question.node, question.command, lines, problem)
+        done = ask(fleet, question.node, question.command, stdin=question.stdin, deadline=DEADLINE)
+    except NoAnswerError as error:
+        return proof((), error.problems[0])
+    text = f"{done.stdout}\n{done.stderr}"
+    lines = tuple(line.rstrip() for line in text.splitlines() if line.strip())
+    if done.returncode != 0:
+        return proof(lines, f"exit code {done.returncode}: {(lines or ('no message',))[-1]}")
+    return proof(lines, question.judge(lines), question.tell(lines))
 
 
 def gist(proof: Proof) -> str:
-    """What a proof saw, in one line for people."""
-    if proof.problem is not None:
-        return proof.problem
-    telling = [x.strip() for x in proof.seen if "GPU" in x or "healthy" in x or "/dev/" in x]
-    if proof.name == "etcd":
-        return f"{len(telling)} members healthy"
-    if proof.name == "Ray":
-        nodes = sum(line.strip().startswith("1 node_") for line in proof.seen)
-        return f"{nodes} nodes, {telling[-1] if telling else 'no GPUs'}"
-    if proof.name.startswith("Slurm"):
-        return f"{len(telling)} GPUs listed by {shlex.join(proof.command)}"
-    return "; ".join(telling)
+    """What a proof saw, or what is wrong with that, in one line for people."""
+    return proof.told if proof.problem is None else proof.problem

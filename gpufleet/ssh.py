@@ -41,6 +41,10 @@ class SshError(FleetError):
         super().__init__([problem])
 
 
+class NoAnswerError(SshError):
+    """A node was asked and did not answer; `problems` says why in a few words."""
+
+
 class HostKeyMismatchError(SshError):
     """A node presents another key than the one it is known by."""
 
@@ -98,6 +102,31 @@ def run(fleet: Fleet, node: str, args: Sequence[str] = ()) -> int:
         for text in explain(fleet, _refused_with(fleet, node)):
             sys.stderr.write(f"{text}\n")
     return code
+
+
+def ask(
+    fleet: Fleet, node: str, args: Sequence[str], *, stdin: str = "", deadline: float
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command on a node and return what came back, within `deadline` seconds.
+
+    Raises NoAnswerError where there was none; a command that failed there is an answer. Raises as
+    `command` too.
+    """
+    try:
+        done = subprocess.run(
+            command(fleet, node, args),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=deadline,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise NoAnswerError(f"no answer within {deadline:g} s") from None
+    if done.returncode == 255:
+        last = done.stderr.strip().splitlines()[-1:] or ["no message"]
+        raise NoAnswerError(f"unreachable: {(explain(fleet, done.stderr) or last)[0]}")
+    return done
 
 
 def explain(fleet: Fleet, output: str) -> list[str]:

@@ -67,3 +67,12 @@ def test_what_failed_is_told_by_its_reason() -> None:
     assert not proof.ok
     assert gist(proof) == "2 members expected"
     assert proof.to_dict()["problem"] == "2 members expected"
+
+
+def test_what_was_seen_is_told_in_a_line() -> None:
+    found = asked()
+    assert found["Ray"].tell(RAY.splitlines()) == "3 nodes, 0.0/6.0 GPU"
+    assert found["etcd"].tell(["x is healthy", "y is healthy"]) == "2 members healthy"
+    listed = found["Slurm job on 2 inference nodes"].tell([SMI.format("a"), SMI.format("b")])
+    assert listed.startswith("2 GPUs listed by srun -p inference -N2")
+    assert gist(Proof("Ray", "infer-001", (), (), None, "3 nodes")) == "3 nodes"
