@@ -1,10 +1,10 @@
 """Where gpufleet keeps things: one place that knows every folder, each with its override.
 
-| what      | default               | override               | removed by `down` |
-|-----------|-----------------------|------------------------|-------------------|
-| cache     | ~/.cache/gpufleet     | GPUFLEET_CACHE         | no                |
-| state     | /var/lib/gpufleet     | GPUFLEET_STATE         | yes               |
-| inventory | CHECKOUT/inventories  | GPUFLEET_INVENTORIES   | only .fleet.json  |
+| what      | default               | override               | removed by `down`  |
+|-----------|-----------------------|------------------------|--------------------|
+| cache     | ~/.cache/gpufleet     | GPUFLEET_CACHE         | no                 |
+| state     | /var/lib/gpufleet     | GPUFLEET_STATE         | yes                |
+| inventory | CHECKOUT/inventories  | GPUFLEET_INVENTORIES   | what is made there |
 """
 
 import os
@@ -49,3 +49,8 @@ def inventory_dir(cluster: str) -> Path:
 def fleet_file(cluster: str) -> Path:
     """The fleet contract as written for Ansible and every later step."""
     return inventory_dir(cluster) / ".fleet.json"
+
+
+def made_for_nodes(cluster: str) -> tuple[Path, ...]:
+    """Folders of passwords and of packages made for a fleet's nodes; new nodes get their own."""
+    return tuple(inventory_dir(cluster) / name for name in (".secrets", ".simulated-nvidia"))

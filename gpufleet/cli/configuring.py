@@ -95,7 +95,7 @@ def play(
     max_failures: MaxFailures = "0",
     as_json: Json = False,
 ) -> None:
-    """Run any playbook of playbooks/ by its name, such as drain, reboot or verify.
+    """Run any playbook of playbooks/ by its name, such as drain, reboot or upgrade.
 
     An unknown name lists those that there are.
     """
@@ -140,10 +140,7 @@ def configure_and_prove(
 
     result = _run(cluster, "site", as_json=as_json, limit=None)
     if not as_json:
-        from gpufleet.runner.progress import summary
-
-        summary(out, result)
-        _print_end(result)
+        _print_result(result)
     if not result.ok:
         return False, {"configured": result.to_dict()}
 
@@ -190,14 +187,18 @@ def _report(result: Any, *, as_json: bool, check: bool = False) -> None:
         rows = [change.to_dict() for change in result.changes]
         emit_json({**result.to_dict(), **({"changes": rows} if check else {})})
     else:
-        from gpufleet.runner.progress import summary
-
-        summary(out, result)
-        if check and result.changes:
-            _print_changes(result.changes)
-        _print_end(result)
+        _print_result(result, check=check)
     if not result.ok:
         raise typer.Exit(Exit.FAILED)
+
+
+def _print_result(result: Any, *, check: bool = False) -> None:
+    from gpufleet.runner.progress import summary
+
+    summary(out, result)
+    if check and result.changes:
+        _print_changes(result.changes)
+    _print_end(result)
 
 
 def _print_end(result: Any) -> None:

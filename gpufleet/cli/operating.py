@@ -124,7 +124,7 @@ def down(
     as_json: Json = False,
 ) -> None:
     """Remove a cluster: nodes, network, disks, state. The cache of tools and images stays."""
-    from gpufleet.paths import fleet_file
+    from gpufleet.paths import fleet_file, made_for_nodes
 
     spec = load(cluster, as_json=as_json)
     if not yes:
@@ -141,9 +141,8 @@ def down(
             operation.check()
         sweep(spec, keep=[])
         fleet_file(spec.name).unlink(missing_ok=True)
-        # Passwords and packages were made for these nodes; new ones get their own.
-        for name in (".secrets", ".simulated-nvidia"):
-            shutil.rmtree(fleet_file(spec.name).with_name(name), ignore_errors=True)
+        for folder in made_for_nodes(spec.name):
+            shutil.rmtree(folder, ignore_errors=True)
         if engine.exists():
             engine.forget()
     except EngineError as error:
