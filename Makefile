@@ -29,7 +29,8 @@ lint: ## Style, types and playbooks
 	@GPUFLEET_LOCK=dev setup/bootstrap
 	@$(DEV) ruff format --check -q . && ruff check -q . && mypy
 	@# An inventory of no nodes: playbooks are read for themselves, with or without a fleet.
-	@$(DEV) ANSIBLE_INVENTORY=/dev/null ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED=false ansible-lint --offline --nocolor -q roles playbooks
+	@$(DEV) ANSIBLE_INVENTORY=/dev/null ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED=false \
+	    ansible-lint --offline --nocolor -q roles playbooks
 
 bench: ## What a local fleet costs, measured on this machine
 	@GPUFLEET_LOCK=dev setup/bootstrap

@@ -3,7 +3,8 @@
 # What a command or file on the host comes from, where it is absent.
 gpufleet_needs="
 debootstrap=debootstrap systemd-nspawn=systemd-container nft=nftables ssh=openssh-client
-ssh-keygen=openssh-client ip=iproute2 nc=netcat-openbsd gcc=gcc make=make flock=util-linux gpg=gpg gpg-agent=gpg-agent dpkg-deb=dpkg
+ssh-keygen=openssh-client ip=iproute2 nc=netcat-openbsd gcc=gcc make=make flock=util-linux
+gpg=gpg gpg-agent=gpg-agent dpkg-deb=dpkg
 setpriv=util-linux nsenter=util-linux /usr/include/stdio.h=libc6-dev
 /usr/share/keyrings/debian-archive-keyring.gpg=debian-archive-keyring
 /etc/ssl/certs/ca-certificates.crt=ca-certificates

@@ -71,18 +71,16 @@ def less_lines(text, uri):
 
 def less_stanzas(text, uri):
     """A deb822 file without the address; a stanza of that address alone goes whole."""
-    kept, removed = [], False
-    for stanza in re.split(r"\n\s*\n", text.strip("\n")):
+    kept, stanzas = [], re.split(r"\n\s*\n", text.strip("\n"))
+    for stanza in stanzas:
         match = re.search(r"^URIs:(.*(?:\n[ \t]+.*)*)", stanza, re.MULTILINE | re.IGNORECASE)
         addresses = match.group(1).split() if match else []
         others = [address for address in addresses if not same(address, uri)]
         if len(others) == len(addresses):
             kept.append(stanza)
-            continue
-        removed = True
-        if others:
+        elif others:
             kept.append(stanza.replace(match.group(0), "URIs: " + " ".join(others)))
-    if not removed:
+    if kept == stanzas:
         return text
     return "\n\n".join(kept) + ("\n" if kept else "")
 

@@ -56,7 +56,7 @@ LISTS = "/var/lib/apt/lists"
 NO_STARTS = b"#!/bin/sh\n# No service starts by being installed; written by gpufleet.\nexit 101\n"
 OPTIONS = ["-q", "-y", "--no-install-recommends", "-o", "Dpkg::Options::=--force-confdef",
            "-o", "Dpkg::Options::=--force-confold"]  # fmt: skip
-RELEASE = "release it (apt-mark unhold {}) or pin it in the stack set"
+HELD = "held and not listed; release it (apt-mark unhold {}) or pin it in the stack set"
 CHANGE = re.compile(r"^(Inst|Remv) (\S+) (?:\[(\S+)\])? ?(?:\((\S+))?", re.MULTILINE)
 
 
@@ -154,7 +154,7 @@ def examine(wanted, absent, held):
     if code != 0:
         # Apt does not say that a hold is in the way; the packages that it names do.
         kept = [x for x in sorted(held - set(wanted)) if re.search(rf"\s{re.escape(x)}\s", out)]
-        text = "".join(f"\n{x} is held and not listed; {RELEASE.format(x)}" for x in kept)
+        text = "".join(f"\n{x} is {HELD.format(x)}" for x in kept)
         raise Refused("apt cannot do it:\n" + (out + err).strip()[-2000:] + text)
     steps = CHANGE.findall(out)
     for action, name, old, new in steps:
@@ -167,8 +167,7 @@ def examine(wanted, absent, held):
             )
         if action == "Inst" and name in held and name not in wanted:
             raise Refused(
-                f"apt would change {name} from {old} to {new}, but it is held and not listed; "
-                + RELEASE.format(name)
+                f"apt would change {name} from {old} to {new}, but it is {HELD.format(name)}"
             )
     return steps
 
