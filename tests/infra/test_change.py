@@ -96,7 +96,13 @@ def test_two_clusters_live_side_by_side(cluster: Cluster, other_cluster: Cluster
     cluster.up()
     other_cluster.up()
     kept = boots(other_cluster)
+    for name in (".secrets", ".simulated-nvidia"):
+        for inventory in (cluster.inventory, other_cluster.inventory):
+            (inventory / name).mkdir()
+            (inventory / name / "made").write_text("for these nodes")
     cluster.down()
+    assert sorted(path.name for path in cluster.inventory.iterdir()) == ["cluster.yaml"]
+    assert (other_cluster.inventory / ".secrets/made").exists()
     assert traces(cluster) == []
     assert boots(other_cluster) == kept
     assert forwarding() == "1"

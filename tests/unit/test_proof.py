@@ -1,8 +1,11 @@
 """Proofs ask the right nodes, and take no answer that falls short."""
 
+from types import SimpleNamespace
+
 import contracts
 import pytest
 
+from gpufleet.cli import configuring
 from gpufleet.fleet import Fleet, validate
 from gpufleet.proof import Proof, Question, gist, questions
 
@@ -76,3 +79,20 @@ def test_what_was_seen_is_told_in_a_line() -> None:
     listed = found["Slurm job on 2 inference nodes"].tell([SMI.format("a"), SMI.format("b")])
     assert listed.startswith("2 GPUs listed by srun -p inference -N2")
     assert gist(Proof("Ray", "infer-001", (), (), None, "3 nodes")) == "3 nodes"
+
+
+@pytest.mark.parametrize(("configured", "proved"), [(True, True), (True, False), (False, True)])
+def test_a_fleet_is_well_when_it_is_configured_and_proved(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, configured: bool,
+    proved: bool,
+) -> None:  # fmt: skip
+    fleet = validate(contracts.contract())
+    result = SimpleNamespace(ok=configured, to_dict=lambda: {"playbook": "site"})
+    proof = Proof("etcd", "infer-001", ("etcdctl",), (), None if proved else "no leader")
+    monkeypatch.setattr(configuring, "_run", lambda *_, **__: result)
+    monkeypatch.setattr("gpufleet.proof.prove", lambda *_: [proof])
+    ok, rows = configuring.configure_and_prove("demo", fleet, as_json=True)
+    assert ok == (configured and proved)
+    # Nothing is proved of nodes that were not configured.
+    assert ("proofs" in rows) == configured
+    assert capsys.readouterr().out == ""
