@@ -67,13 +67,20 @@ class Table:
         return record.status if record is not None and record.row is not None else None
 
     def merge_row(self, row: Row) -> bool:
-        """Take a row in; true when it was news. A row that a grave refutes is none."""
+        """Take a row in; true when it was news. A row that a grave refutes is none.
+
+        A verdict refutes rows of earlier incarnations, and one of the gone those of its own. So
+        no later verdict lets in what an earlier one kept out.
+        """
         record = self.records.get(row.name)
         if record is None:
             record = self.records[row.name] = Record()
         elif record.row is None:
             verdict = record.verdict
-            if verdict is not None and record.gone and row.incarnation <= verdict.incarnation:
+            if verdict is not None and (
+                row.incarnation < verdict.incarnation
+                or (record.gone and row.incarnation == verdict.incarnation)
+            ):
                 return False
             self.graves.pop(row.name, None)
         elif row <= record.row:
