@@ -55,6 +55,8 @@ class Place:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setenv("GPUFLEET_INVENTORIES", str(tmp_path / "inventories"))
     monkeypatch.setenv("GPUFLEET_STATE", str(tmp_path / "state"))
+    # Modules of a run that is killed leave their folders there.
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     return Place(tmp_path)
 
 
