@@ -7,7 +7,7 @@ import typer
 
 from gpufleet import __version__
 
-from . import checking, configuring, nodes, operating, stack
+from . import checking, configuring, nodes, operating, stack, verifying
 
 HELP = """\
 Take a cluster spec to AI agents serving on every GPU.
@@ -38,6 +38,9 @@ app.command("configure", short_help="Bring the software of the nodes to the spec
 )
 app.command("play", short_help="Run a playbook: drain, reboot, verify and others")(configuring.play)
 app.command("drift", short_help="Say where nodes differ from what is wanted")(configuring.drift)
+app.command("verify", short_help="Judge every node: ok, degraded, reboot or isolate")(
+    verifying.verify
+)
 app.command("status", short_help="Show every node as it is now")(nodes.status)
 app.command(
     "ssh",

@@ -32,7 +32,7 @@ def run(*arguments: str) -> Result:
 
 
 COMMANDS = ["check", "explain", "plan", "up", "down", "status", "ssh", "spec", "stack"]
-COMMANDS += ["configure", "play", "drift"]
+COMMANDS += ["configure", "play", "drift", "verify"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -1,0 +1,1 @@
+"""The tests that run on nodes: a function a check, started by `gpufleet verify`."""
