@@ -27,7 +27,7 @@ FACTS = {
 STEPS = [
     *((role, "configure") for role in (
         "base", "apt_pins", "nvidia_driver", "nvidia_fabricmanager", "cuda", "container", "munge",
-        "slurm", "etcd", "agent_host")),
+        "slurm", "etcd", "agent_host", "storage_lustre", "nccl")),
     ("ray", "install"), ("ray", "configure"), ("observability", "configure"),
 ]  # fmt: skip
 MUNGE_KEY = "UzNOVElORUwtbXVuZ2UtUzNOVElORUwtbXVuZ2UtUzNOVElORUwtbXVuZ2U="

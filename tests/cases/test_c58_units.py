@@ -13,7 +13,7 @@ from rolerun import templates
 
 UNITS = "/etc/systemd/system"
 KINDS = {".service", ".timer", ".slice", ".conf"}
-# The packages' units that drop-ins belong to; they are not installed here.
+# Units of packages, and of the runtime, that drop-ins belong to; they are not installed here.
 BASE = "[Unit]\nDescription=Unit of a package\n[Service]\nExecStart=/bin/true\n"
 
 
@@ -44,10 +44,12 @@ def verifier(laid: RoleFleet, tmp_path: Path) -> Iterator[tuple[NodeBox, dict[st
         shutil.rmtree(folder)
         for name, text in units.items():
             box.write(f"{UNITS}/{name}", text)
-            if name.endswith("10-gpufleet.conf"):
+            if ".d/" in name and name.split(".d/")[0] not in units:
                 box.write(f"/usr/lib/systemd/system/{name.split('.d/')[0]}", BASE)
-            if ".service" in name and parsed(text).has_option("Service", "ExecStart"):
-                box.write(parsed(text)["Service"]["ExecStart"].split()[0], "#!/bin/sh\n", 0o755)
+            for option in ("ExecStartPre", "ExecStart"):
+                if ".service" in name and parsed(text).has_option("Service", option):
+                    program = parsed(text)["Service"][option].split()[0].lstrip("+-")
+                    box.write(program, "#!/bin/sh\n", 0o755)
         box.account("gpufleet", 833)
         yield box, units
 

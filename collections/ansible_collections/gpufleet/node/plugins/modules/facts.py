@@ -147,6 +147,20 @@ def kernel_headers(tree):
     return [x for x in tree.names("/lib/modules") if tree.exists(f"/lib/modules/{x}/build")]
 
 
+def kernels(tree):
+    """Releases of the kernels that can be booted, the oldest first."""
+    releases = [x[8:] for x in tree.names("/boot") if x.startswith("vmlinuz-")]
+    return sorted(releases, key=lambda x: [int(y) for y in re.findall(r"\d+", x)])
+
+
+def efa_installer(tree):
+    """Version of the EFA installer that was run here."""
+    match = re.search(
+        r"EFA installer version: (\S+)", tree.read("/opt/amazon/efa_installed_packages")
+    )
+    return match.group(1) if match else ""
+
+
 def memory_mib(tree):
     match = re.search(r"^MemTotal:\s+(\d+) kB", tree.read("/proc/meminfo"), re.MULTILINE)
     return int(match.group(1)) // 1024 if match else 0
@@ -198,6 +212,8 @@ def gather(tree):
         ],
         "driver_loaded": loaded_driver(tree),
         "kernel_headers": kernel_headers(tree),
+        "kernels": kernels(tree),
+        "efa_installer": efa_installer(tree),
         "cpus": len(re.findall(r"^processor\s*:", tree.read("/proc/cpuinfo"), re.MULTILINE)),
         "memory_mib": memory_mib(tree),
         "mounts": mounts(tree),
