@@ -1,8 +1,10 @@
-"""The operator's own Python as an archive for nodes whose system has another one.
+"""A standalone Python as an archive for nodes whose system has another one.
 
-`python -m gpufleet.pythonpack FOLDER` packs the interpreter that runs it, without its tests, caches
-and installed packages, and prints {archive, sha256, version}. The same interpreter gives the same
-bytes; an archive that is there is kept.
+`python -m gpufleet.pythonpack FOLDER VERSION` prints {archive, sha256, version} of a Python of that
+version (3.12). It packs the interpreter that runs it where that one is of the version and has a
+folder of its own; else it takes an archive that somebody put into the folder, with its SHA-256 in a
+file beside it; else it has uv fetch a standalone build. Tests, caches and installed packages are
+left out. The same interpreter gives the same bytes; an archive that is there is kept.
 """
 
 import gzip
@@ -10,7 +12,9 @@ import hashlib
 import io
 import json
 import os
-import platform
+import re
+import shutil
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -21,6 +25,11 @@ LEFT_OUT = frozenset(
 )
 LEFT_OUT_ENDINGS = (".a", ".pyc", ".pyo")
 KEPT = ("bin", "include", "lib")
+# A distribution's prefixes: its interpreter shares them with everything else that is installed.
+SHARED = frozenset({Path("/"), Path("/usr"), Path("/usr/local")})
+ARCHIVE = re.compile(r"python-(\d+\.\d+\.\d+)-[0-9a-f]+\.tar\.gz")
+FETCH_DEADLINE = 600.0
+"""Seconds that fetching an interpreter may take."""
 # Where an executable looks for its libraries, relative to itself: holds wherever it is unpacked.
 RELATIVE = b"$ORIGIN/../lib"
 
@@ -79,25 +88,117 @@ def _add(archive: tarfile.TarFile, path: Path, relative: Path, prefix: Path) -> 
         archive.addfile(row)
 
 
-def packed(folder: Path, prefix: Path | None = None) -> dict[str, str]:
-    """Archive of an interpreter, made if it is not in the folder yet."""
-    home = prefix or Path(sys.base_prefix)
-    version = platform.python_version()
-    folder.mkdir(parents=True, exist_ok=True)
-    stat = (home / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}").stat()
+def packed(folder: Path, prefix: Path) -> dict[str, str]:
+    """Archive of the interpreter of a prefix, made if it is not in the folder yet."""
+    version = _version_of(prefix)
+    binary = prefix / "bin" / f"python{version.rpartition('.')[0]}"
+    stat = binary.stat()
     identity = (
-        f"{home}\n{version}\n{stat.st_size}\n{stat.st_mtime_ns}\n{Path(__file__).read_text()}"
+        f"{prefix}\n{version}\n{stat.st_size}\n{stat.st_mtime_ns}\n{Path(__file__).read_text()}"
     )
-    target = (
-        folder / f"python-{version}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.tar.gz"
-    )
-    digest = target.with_suffix(".sha256")
-    if not (target.exists() and digest.exists()):
-        pack(home, target)
+    name = f"python-{version}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}.tar.gz"
+    target = folder / name
+    if not (target.exists() and _digest_file(target).exists()):
+        folder.mkdir(parents=True, exist_ok=True)
+        pack(prefix, target)
         with target.open("rb") as stream:
-            digest.write_text(hashlib.file_digest(stream, "sha256").hexdigest())
-    return {"archive": str(target), "sha256": digest.read_text(), "version": version}
+            _digest_file(target).write_text(hashlib.file_digest(stream, "sha256").hexdigest())
+    return _row(target, version)
+
+
+def _version_of(prefix: Path) -> str:
+    """Whole version of the interpreter in a prefix, such as 3.12.7."""
+    code = "import platform; print(platform.python_version())"
+    done = subprocess.run(
+        [str(prefix / "bin/python3"), "-I", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise PackError(f"{prefix}/bin/python3 does not run: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+def _digest_file(archive: Path) -> Path:
+    return archive.with_suffix(".sha256")
+
+
+def _row(archive: Path, version: str) -> dict[str, str]:
+    digest = _digest_file(archive).read_text().split()[0]
+    return {"archive": str(archive), "sha256": digest, "version": version}
+
+
+def brought(folder: Path, version: str) -> dict[str, str] | None:
+    """The newest archive of a version that lies in the folder with its checksum."""
+    found = [
+        (tuple(map(int, match.group(1).split("."))), path, match.group(1))
+        for path in folder.glob("python-*.tar.gz")
+        if (match := ARCHIVE.fullmatch(path.name)) and match.group(1).startswith(f"{version}.")
+        if _digest_file(path).exists()
+    ]
+    return _row(*max(found)[1:]) if found else None
+
+
+def fetched(folder: Path, version: str) -> Path:
+    """Prefix of a standalone build that uv puts below the folder, by checksums that uv knows."""
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
+    if uv is None:
+        raise PackError("uv is not installed")
+    place = folder / "fetched"
+    for words in (
+        ["install", "--no-bin", "--install-dir", str(place), version],
+        ["find", "--managed-python", "--no-python-downloads", "--no-project", version],
+    ):
+        try:
+            done = subprocess.run(
+                [uv, "python", *words],
+                env={**os.environ, "UV_PYTHON_INSTALL_DIR": str(place)},
+                capture_output=True,
+                text=True,
+                timeout=FETCH_DEADLINE,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise PackError(f"uv did not fetch it within {FETCH_DEADLINE:g} s") from None
+        if done.returncode != 0:
+            said = done.stderr.strip().splitlines() or ["no message"]
+            raise PackError(f"uv could not fetch one ({said[-1].strip()})")
+    return Path(done.stdout.strip()).resolve().parent.parent
+
+
+def archive(folder: Path, version: str) -> dict[str, str]:
+    """An archive of a Python of a version; raises PackError with what can be done about it."""
+    own = Path(sys.base_prefix)
+    running = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if running == version and own not in SHARED:
+        return packed(folder, own)
+    found = brought(folder, version)
+    if found is not None:
+        return found
+    try:
+        return packed(folder, fetched(folder, version))
+    except PackError as error:
+        raise PackError(
+            f"nodes get a Python {version} of their own, and there is none to give them: gpufleet"
+            f" runs by Python {running} in {own}, and {error}. Put an archive"
+            f" python-{version}.N-HASH.tar.gz of a standalone build, with its SHA-256 in a file"
+            f" .tar.sha256 beside it, into {folder}; or set python_archive and"
+            " python_archive_sha256; or let gpufleet run by a Python of uv or pyenv"
+        ) from None
+
+
+def main(words: list[str]) -> int:
+    """Print the archive as JSON, or what keeps us from it."""
+    try:
+        found = archive(Path(words[0]), words[1])
+    except PackError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(f"{json.dumps(found)}\n")
+    return 0
 
 
 if __name__ == "__main__":
-    print(json.dumps(packed(Path(sys.argv[1]))))  # noqa: T201
+    sys.exit(main(sys.argv[1:]))

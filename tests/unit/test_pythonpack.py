@@ -1,8 +1,8 @@
 """The operator's Python as an archive that runs wherever it is unpacked."""
 
 import hashlib
+import json
 import os
-import platform
 import subprocess
 import sys
 import tarfile
@@ -12,9 +12,20 @@ from pathlib import Path
 import pytest
 
 from gpufleet import pythonpack
-from gpufleet.pythonpack import PackError, pack, packed, relocated
+from gpufleet.pythonpack import PackError, archive, main, pack, packed, relocated
 
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
+# Stands for an interpreter: it tells its version.
+TELLS = "#!/bin/sh\necho 3.12.9\n"
+# Stands for uv: lays such an interpreter where it is told to, and finds it there.
+UV = """#!/bin/sh
+# STUB of uv
+at=$UV_PYTHON_INSTALL_DIR/cpython-3.12.9/bin
+case "$2" in
+install) mkdir -p "$at" && cp "$TELLS" "$at/python3.12" && ln -sf python3.12 "$at/python3" ;;
+find) echo "$at/python3.12" ;;
+esac
+"""
 
 
 @pytest.fixture
@@ -22,6 +33,7 @@ def prefix(tmp_path: Path) -> Path:
     """An interpreter's folder in small: one of each kind of file."""
     home = tmp_path / "a-prefix-that-is-long-enough"
     files = {
+        "bin/python3": b"#!/bin/sh\necho %s.9\n" % VERSION.encode(),
         f"bin/python{VERSION}": b"\x7fELF" + str(home / "lib").encode() + b"\0rest",
         "bin/pip": b"of the operator's packages",
         "include/Python.h": b"x",
@@ -38,7 +50,7 @@ def prefix(tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         path.chmod(0o755 if "bin/" in name else 0o644)
-    (home / "bin/python3").symlink_to(f"python{VERSION}")
+    (home / "bin/python").symlink_to(f"python{VERSION}")
     return home
 
 
@@ -50,12 +62,13 @@ def names(archive: Path) -> set[str]:
 def test_the_interpreter_and_nothing_of_the_operators(prefix: Path, tmp_path: Path) -> None:
     pack(prefix, tmp_path / "out.tar.gz")
     assert names(tmp_path / "out.tar.gz") == {
-        "bin/python3", f"bin/python{VERSION}", "include/Python.h", f"lib/python{VERSION}/os.py",
+        "bin/python", "bin/python3", f"bin/python{VERSION}", "include/Python.h",
+        f"lib/python{VERSION}/os.py",
     }  # fmt: skip
     with tarfile.open(tmp_path / "out.tar.gz") as stream:
         rows = {row.name: row for row in stream}
     assert {row.uid for row in rows.values()} == {row.mtime for row in rows.values()} == {0}
-    assert rows["bin/python3"].linkname == f"python{VERSION}"
+    assert rows["bin/python"].linkname == f"python{VERSION}"
     assert rows[f"bin/python{VERSION}"].mode == 0o755
 
 
@@ -88,12 +101,12 @@ def test_a_path_that_is_too_short_to_be_replaced_is_an_error() -> None:
 def test_an_archive_is_kept_until_its_interpreter_changes(prefix: Path, tmp_path: Path) -> None:
     folder = tmp_path / "packed"
     first = packed(folder, prefix)
-    archive = Path(first["archive"])
-    assert hashlib.sha256(archive.read_bytes()).hexdigest() == first["sha256"]
-    assert first["version"] == platform.python_version()
-    before = archive.stat().st_mtime_ns
+    made = Path(first["archive"])
+    assert hashlib.sha256(made.read_bytes()).hexdigest() == first["sha256"]
+    assert first["version"] == f"{VERSION}.9"
+    before = made.stat().st_mtime_ns
     assert packed(folder, prefix) == first
-    assert archive.stat().st_mtime_ns == before
+    assert made.stat().st_mtime_ns == before
     (prefix / f"bin/python{VERSION}").write_bytes(b"\x7fELF another build")
     assert packed(folder, prefix)["archive"] != first["archive"]
 
@@ -130,7 +143,7 @@ def test_a_pack_that_fails_leaves_nothing_behind(
 
 def test_the_archive_of_this_interpreter_runs_elsewhere(tmp_path: Path) -> None:
     """The real one, with its extension modules and its standard library."""
-    made = packed(tmp_path / "packed")
+    made = packed(tmp_path / "packed", Path(sys.base_prefix))
     with tarfile.open(made["archive"]) as stream:
         stream.extractall(tmp_path / "elsewhere", filter="tar")
     done = subprocess.run(
@@ -139,3 +152,85 @@ def test_the_archive_of_this_interpreter_runs_elsewhere(tmp_path: Path) -> None:
         env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout.strip()) == (0, str(tmp_path / "elsewhere")), done.stderr
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """gpufleet runs by a distribution's Python; no uv is there. Gives a folder for archives."""
+    monkeypatch.setattr(sys, "base_prefix", "/usr")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin/python"))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "tells").write_text(TELLS)
+    (tmp_path / "tells").chmod(0o755)
+    monkeypatch.setenv("TELLS", str(tmp_path / "tells"))
+    return tmp_path / "archives"
+
+
+def stub_uv(tmp_path: Path, text: str = UV) -> None:
+    (tmp_path / "bin/uv").write_text(text)
+    (tmp_path / "bin/uv").chmod(0o755)
+
+
+def test_the_operators_own_is_packed_where_it_has_a_folder_of_its_own(
+    prefix: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "base_prefix", str(prefix))
+    found = archive(tmp_path / "archives", VERSION)
+    assert "bin/python3" in names(Path(found["archive"]))
+
+
+def test_a_distributions_own_is_never_packed(shared: Path) -> None:
+    with pytest.raises(PackError) as failure:
+        archive(shared, VERSION)
+    text = str(failure.value)
+    assert f"by Python {VERSION} in /usr, and uv is not installed" in text
+    assert f"into {shared}; or set python_archive" in text
+    assert not shared.exists()
+
+
+def test_an_archive_that_was_brought_is_taken(shared: Path, tmp_path: Path) -> None:
+    stub_uv(tmp_path, "#!/bin/sh\nexit 1\n")
+    shared.mkdir()
+    for name, digest in (
+        ("python-3.12.9-00aa.tar.gz", "9" * 64),
+        ("python-3.12.10-00bb.tar.gz", "a" * 64),
+        ("python-3.12.11-00cc.tar.gz", None),
+        ("python-3.13.1-00dd.tar.gz", "d" * 64),
+    ):
+        (shared / name).write_bytes(b"x")
+        if digest:
+            (shared / name).with_suffix(".sha256").write_text(f"{digest}  {name}\n")
+    # Versions are numbers, and one without its checksum is not whole.
+    assert archive(shared, "3.12") == {
+        "archive": str(shared / "python-3.12.10-00bb.tar.gz"), "sha256": "a" * 64,
+        "version": "3.12.10",
+    }  # fmt: skip
+
+
+def test_uv_fetches_one_where_there_is_none(shared: Path, tmp_path: Path) -> None:
+    stub_uv(tmp_path)
+    found = archive(shared, "3.12")
+    assert found["version"] == "3.12.9"
+    assert names(Path(found["archive"])) == {"bin/python3", "bin/python3.12"}
+
+
+def test_what_uv_says_is_passed_on(
+    shared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stub_uv(tmp_path, "#!/bin/sh\necho 'error: no route' >&2\nexit 2\n")
+    assert main([str(shared), "3.12"]) == 1
+    said = capsys.readouterr()
+    assert "uv could not fetch one (error: no route)" in said.err
+    assert said.out == ""
+
+
+def test_what_is_found_is_printed_as_json(
+    prefix: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "base_prefix", str(prefix))
+    assert main([str(tmp_path / "archives"), VERSION]) == 0
+    assert set(json.loads(capsys.readouterr().out)) == {"archive", "sha256", "version"}
