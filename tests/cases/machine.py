@@ -36,6 +36,21 @@ for name in "$@"; do
 done
 """
 
+# In a mount namespace that ends with the pipe to its shell: nothing stays mounted, not even where
+# the test is killed.
+MOUNTS = """
+set -eu
+mount -t tmpfs machine "$1"
+mkdir "$1/upper" "$1/work"
+mount -t overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" machine "$2"
+mount -t proc proc "$2/proc"
+mount --bind -o ro /sys "$2/sys"
+mount -t tmpfs -o mode=755 dev "$2/dev"
+mount -t tmpfs -o mode=755 run "$2/run"
+echo ready
+read -r _ || true
+"""
+
 DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9),
            "tty": (5, 0)}  # fmt: skip
 
@@ -97,9 +112,10 @@ class Played:
 
 @dataclass(frozen=True)
 class Machine:
-    """Root of the machine, seen from here."""
+    """Root of the machine, seen from here, and the words that run a command in it."""
 
     root: Path
+    enter: tuple[str, ...]
 
     def write(self, path: str, text: str, mode: int = 0o644) -> None:
         there = self.root / path.lstrip("/")
@@ -115,7 +131,7 @@ class Machine:
 
     def run(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            ["chroot", str(self.root), *words],
+            [*self.enter, *words],
             env={**os.environ, "PATH": PATH, "HOME": "/root", "LC_ALL": "C.UTF-8"},
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
@@ -196,25 +212,16 @@ class Machine:
 @contextmanager
 def machine(folder: Path) -> Iterator[Machine]:
     """A machine in a folder; needs root."""
-    over, root = folder / "over", folder / "root"
-    mounted = []
-
-    def mount(*words: str) -> None:
-        subprocess.run(["mount", *words], check=True, timeout=20)
-        mounted.append(words[-1])
-
-    for path in (over, root):
-        path.mkdir()
-    try:
-        mount("-t", "tmpfs", "machine", str(over))
-        for name in ("upper", "work"):
-            (over / name).mkdir()
-        layers = f"lowerdir=/,upperdir={over}/upper,workdir={over}/work"
-        mount("-t", "overlay", "-o", layers, "machine", str(root))
-        mount("-t", "proc", "proc", str(root / "proc"))
-        mount("--bind", "-o", "ro", "/sys", str(root / "sys"))
-        mount("-t", "tmpfs", "-o", "mode=755", "dev", str(root / "dev"))
-        mount("-t", "tmpfs", "-o", "mode=755", "run", str(root / "run"))
+    for name in ("over", "root"):
+        (folder / name).mkdir()
+    with subprocess.Popen(
+        ["unshare", "--mount", "--propagation", "private",
+         "sh", "-c", MOUNTS, "sh", str(folder / "over"), str(folder / "root")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as holder:  # fmt: skip
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "ready\n", "no mount namespace can be made here"
+        root = Path(f"/proc/{holder.pid}/root{folder / 'root'}")
         for name, (major, minor) in DEVICES.items():
             os.mknod(root / "dev" / name, 0o020666, os.makedev(major, minor))
             (root / "dev" / name).chmod(0o666)
@@ -226,10 +233,8 @@ def machine(folder: Path) -> Iterator[Machine]:
             "stderr": "fd/2",
         }.items():
             (root / "dev" / name).symlink_to(f"/proc/self/{target}")
-        made = Machine(root)
+        enter = ("nsenter", f"--target={holder.pid}", "--mount", "chroot", str(folder / "root"))
+        made = Machine(root, enter)
         made.program("/usr/local/bin/systemctl", SYSTEMCTL)
         made.write("/etc/fstab", "# the system's own\n")
         yield made
-    finally:
-        for path in reversed(mounted):
-            subprocess.run(["umount", "-l", path], check=False, timeout=20)
