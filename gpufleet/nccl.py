@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 LOOPBACK = "lo"
-EXCLUDED = ("lo", "docker", "veth", "br-", "virbr", "cni", "cali", "flannel", "tailscale", "wg")
+EXCLUDED = (LOOPBACK, "docker", "veth", "br-", "virbr", "cni", "cali", "flannel", "tailscale", "wg")
 """Beginnings of names through which no other host is reached, or one by a detour."""
+DEFAULT = "^" + ",".join(EXCLUDED)
+"""The filter where none is given: all but loopback and the virtual ones."""
 
 
 @dataclass(frozen=True)
@@ -25,14 +27,9 @@ class Taken:
     errors: tuple[str, ...] = ()
 
 
-def default(excluded: Iterable[str] = EXCLUDED) -> str:
-    """The filter where none is given: all but loopback and the virtual ones."""
-    return "^" + ",".join(dict.fromkeys([LOOPBACK, *excluded]))
-
-
 def take(wanted: str, interfaces: Iterable[str], host: str) -> Taken:
     """What a filter takes on a host; an empty one is the default."""
-    value = wanted.strip() or default()
+    value = wanted.strip() or DEFAULT
     there = sorted(interfaces)
     mark, names = _parse(value)
     if not names:

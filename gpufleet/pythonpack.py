@@ -147,25 +147,30 @@ def fetched(folder: Path, version: str) -> Path:
     if uv is None:
         raise PackError("uv is not installed")
     place = folder / "fetched"
-    for words in (
-        ["install", "--no-bin", "--install-dir", str(place), version],
-        ["find", "--managed-python", "--no-python-downloads", "--no-project", version],
-    ):
-        try:
-            done = subprocess.run(
-                [uv, "python", *words],
-                env={**os.environ, "UV_PYTHON_INSTALL_DIR": str(place)},
-                capture_output=True,
-                text=True,
-                timeout=FETCH_DEADLINE,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise PackError(f"uv did not fetch it within {FETCH_DEADLINE:g} s") from None
-        if done.returncode != 0:
-            said = done.stderr.strip().splitlines() or ["no message"]
-            raise PackError(f"uv could not fetch one ({said[-1].strip()})")
-    return Path(done.stdout.strip()).resolve().parent.parent
+    _uv_python(uv, place, "install", "--no-bin", version)
+    found = _uv_python(
+        uv, place, "find", "--managed-python", "--no-python-downloads", "--no-project", version
+    )
+    return Path(found).resolve().parent.parent
+
+
+def _uv_python(uv: str, place: Path, *words: str) -> str:
+    """What `uv python` printed, with a folder of its own for interpreters."""
+    try:
+        done = subprocess.run(
+            [uv, "python", *words],
+            env={**os.environ, "UV_PYTHON_INSTALL_DIR": str(place)},
+            capture_output=True,
+            text=True,
+            timeout=FETCH_DEADLINE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise PackError(f"uv did not fetch it within {FETCH_DEADLINE:g} s") from None
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines() or ["no message"]
+        raise PackError(f"uv could not fetch one ({said[-1].strip()})")
+    return done.stdout.strip()
 
 
 def archive(folder: Path, version: str) -> dict[str, str]:
